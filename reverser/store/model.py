@@ -1,0 +1,518 @@
+"""The values that pass through the journal: who wrote what, for which target, in which order.
+
+Everything here is plain, immutable and free of Redis. The protocol that moves these values is
+described in docs/journal.md; rule numbers (J1 to J23) are that page's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class BranchKey:
+    """The unit of ownership: one branch of one GitProvider."""
+
+    namespace: str
+    provider: str
+    branch: str
+
+    @property
+    def id(self) -> str:
+        """A short stable name, safe in Redis keys and queue names."""
+        text = "\0".join((self.namespace, self.provider, self.branch))
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.provider}/{self.branch}"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRef:
+    """A GitTarget by identity; two targets of one name in turn differ by ``uid``."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What one shard watches: a type of a target in one namespace (``None`` = all, or cluster-scoped)."""
+
+    target_uid: str
+    group_resource: str
+    """``resource`` for the core group, else ``group/resource``."""
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A lease as a pair; a script that is handed another pair changes nothing."""
+
+    token: str
+    number: int
+
+
+class LeaseKind(StrEnum):
+    """What can be leased."""
+
+    BRANCH = "branch"
+    TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendId:
+    """Names one append: the watcher session and its sequence number. A retry carries the same one."""
+
+    session: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a shard resumes, and under which epoch and fingerprint that is valid (J2, J4)."""
+
+    resource_version: str
+    append_id: AppendId
+    epoch: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Needs-replay of a scope (J14): replay if and only if ``wanted > replayed``."""
+
+    wanted: int = 0
+    replayed: int = 0
+    parked_reason: str = ""
+    parked_until_ms: int = 0
+    """0 with a reason = until whoever parked it lifts it."""
+
+    @property
+    def needs_replay(self) -> bool:
+        return self.wanted > self.replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who made a change, when that is certain."""
+
+    username: str
+    display_name: str = ""
+    email: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRef:
+    """A served type."""
+
+    group: str
+    version: str
+    resource: str
+    kind: str
+    namespaced: bool
+
+    @property
+    def group_resource(self) -> str:
+        return f"{self.group}/{self.resource}" if self.group else self.resource
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """One object of a type."""
+
+    type: TypeRef
+    namespace: str
+    name: str
+
+
+class Operation(StrEnum):
+    """What happened to an object."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+
+
+ALL_OPERATIONS = frozenset(Operation)
+
+
+@dataclass(frozen=True, slots=True)
+class EventEntry:
+    """One live change. ``body`` is canonical JSON of the sanitized object, or sealed YAML, or empty (DELETE)."""
+
+    target: TargetRef
+    scope: Scope
+    object: ObjectRef
+    operation: Operation
+    object_uid: str
+    resource_version: str
+    body: bytes = b""
+    sealed: bool = False
+    sensitive: bool = False
+    digest: str = ""
+    """Keyed digest of a sensitive object's plain projection; never the plain text."""
+    recipients_generation: int = 0
+    optional: tuple[str, ...] = ()
+    """JSON pointers whose live values are known server defaults; not added where Git lacks them."""
+    author: Author | None = None
+
+
+class Presence(StrEnum):
+    """How an object takes part in a sweep (J6, J20)."""
+
+    FULL = "full"
+    DIGEST = "digest"
+    """Sensitive and unchanged since the stored digest: no text is carried."""
+    PRESENT = "present"
+    """Seen, but not to be written (filtered, malformed or unsealed): only protected from deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedObject:
+    """One object of a replay."""
+
+    namespace: str
+    name: str
+    presence: Presence
+    body: bytes = b""
+    sealed: bool = False
+    sensitive: bool = False
+    digest: str = ""
+    recipients_generation: int = 0
+    optional: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SweepEntry:
+    """A complete replay of a scope, staged under ``replay_id``: make Git equal to it (J5, J6)."""
+
+    target: TargetRef
+    scope: Scope
+    type: TypeRef
+    resource_version: str
+    replay_id: str
+    count: int
+    wanted: int
+    fingerprint: str
+    operations: frozenset[Operation] = ALL_OPERATIONS
+    first: bool = False
+    """Set by the append script: no sweep of this scope under this fingerprint was ever settled as applied."""
+    released_hold: str = ""
+    """The held outcome that a person released; this sweep runs without the brake (J23)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachEntry:
+    """A CommitRequest that wants the open window of its target (J7)."""
+
+    target: TargetRef
+    namespace: str
+    name: str
+    uid: str
+    author: Author | None
+    message: str = ""
+    close_delay_seconds: int = 0
+    any_author: bool = False
+    """Attribution is off: the request binds to the target's window whatever its author."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetireEntry:
+    """The target is gone; what it still has outside finalized windows is settled as retired (J22)."""
+
+    target: TargetRef
+
+
+@dataclass(frozen=True, slots=True)
+class UnsealedEntry:
+    """A sensitive object that could not be sealed: shown, never written (J20)."""
+
+    target: TargetRef
+    scope: Scope
+    object: ObjectRef
+    reason: str
+    message: str
+
+
+Entry = EventEntry | SweepEntry | AttachEntry | RetireEntry | UnsealedEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An entry with its stream id ``<milliseconds>-<sequence>`` and its size in bytes."""
+
+    id: str
+    entry: Entry
+    size: int = 0
+
+    @property
+    def time_ms(self) -> int:
+        return int(self.id.split("-", 1)[0])
+
+
+class AppendStatus(StrEnum):
+    """What an append script answered."""
+
+    OK = "ok"
+    DUPLICATE = "duplicate"
+    """The same append id is stored already: an earlier try arrived."""
+    FENCED = "fenced"
+    """The target's lease is another's: end without draining."""
+    CURSOR_MISMATCH = "cursor-mismatch"
+    EPOCH_MISMATCH = "epoch-mismatch"
+    FULL = "full"
+    """The target or the branch is at its limit of unsettled bytes (J8): stop reading, try again later."""
+    STAGING_MISMATCH = "staging-mismatch"
+    """The staged count is not the announced one, or the staging is gone: replay again."""
+    TERMINAL = "terminal"
+    """The attach names a request that already has an outcome."""
+
+
+class WindowKind(StrEnum):
+    """What a boundary closes."""
+
+    WINDOW = "window"
+    SWEEP = "sweep"
+
+
+class CloseReason(StrEnum):
+    """Why a window closed; a metric label and a log field."""
+
+    TIMER = "timer"
+    AUTHOR_OR_TARGET_CHANGE = "author-or-target-change"
+    BUFFER_LIMIT = "buffer-limit"
+    COMMIT_WINDOW_ZERO = "commit-window-zero"
+    FINALIZE = "finalize-signal"
+    SWEEP = "resync-before-apply"
+    HEAL = "heal-before-next"
+    RETIRE = "retire"
+    SHUTDOWN = "shutdown"
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """What a closing window freezes (J13): names, templates, identities, path, policy; never keys, never recipients."""
+
+    committer_name: str
+    committer_email: str
+    event_template: str
+    group_template: str
+    reconcile_template: str
+    path: str
+    placement_by_type: Mapping[str, str] = field(default_factory=dict)
+    placement_default: str = ""
+    placement_inference: bool = True
+    ignore_fields: tuple[tuple[str, str, str, tuple[str, ...]], ...] = ()
+    prune: str = "Always"
+    signing_secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A closed window: exactly these entries become one commit, or one recorded outcome, for ever (J13)."""
+
+    id: str
+    kind: WindowKind
+    target: TargetRef
+    entry_ids: tuple[str, ...]
+    reason: CloseReason
+    author: Author | None = None
+    attach_id: str = ""
+    """Stream id of the bound AttachEntry, or empty."""
+    request_uid: str = ""
+    message: str = ""
+    """The bound request's message, verbatim; empty = generated."""
+    frozen: Frozen | None = None
+    closed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IntentWindow:
+    """One window of a push: its boundary, and its commit (empty = it produced no change)."""
+
+    boundary_id: str
+    entry_ids: tuple[str, ...]
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a push is about to do, stored before it (J15)."""
+
+    id: str
+    expected_tip: str
+    """Object id, or empty when the branch must not exist."""
+    new_tip: str
+    windows: tuple[IntentWindow, ...]
+
+
+class OutcomeKind(StrEnum):
+    """How entries were settled (J16)."""
+
+    PUSHED = "pushed"
+    NO_CHANGE = "no-change"
+    REFUSED = "refused"
+    VOID = "void"
+    SUPERSEDED = "superseded"
+    HELD = "held"
+    RETIRED = "retired"
+    UNSEALED = "unsealed"
+    NO_WINDOW = "no-window"
+    """An attach whose deadline passed with nothing to close."""
+    WINDOW_MISMATCH = "window-mismatch"
+    """An attach whose deadline passed while the open window was another's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """One object of an outcome. ``outcome`` is created, updated, deleted, unchanged or skipped."""
+
+    operation: str
+    group: str
+    version: str
+    resource: str
+    namespace: str
+    name: str
+    path: str = ""
+    outcome: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The durable record of a settlement; what status, history and metrics are made of."""
+
+    id: str
+    kind: OutcomeKind
+    branch: BranchKey
+    target: TargetRef
+    settled_ms: int = 0
+    commit: str = ""
+    message: str = ""
+    author: Author | None = None
+    author_name: str = ""
+    author_email: str = ""
+    reason: str = ""
+    detail: str = ""
+    close_reason: str = ""
+    request_uid: str = ""
+    request_namespace: str = ""
+    request_name: str = ""
+    changes: tuple[ObjectChange, ...] = ()
+    changes_total: int = 0
+    """Number of changes; ``changes`` itself is bounded."""
+    first_entry_ms: int = 0
+    swept: int = 0
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayWish:
+    """Raise ``wanted`` of a scope, parked under a reason or for a while (J14)."""
+
+    scope: Scope
+    parked_reason: str = ""
+    parked_for_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DigestRecord:
+    """What is known of one sealed object in Git (J20)."""
+
+    digest: str
+    blob: str
+    recipients_generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Everything one settling script writes at once (J16)."""
+
+    outcome: Outcome
+    entry_ids: tuple[str, ...]
+    boundary_id: str = ""
+    intent_id: str = ""
+    attach_outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    """By CommitRequest UID; normally the outcome above seen by the request that rode it."""
+    digests: Mapping[str, DigestRecord | None] = field(default_factory=dict)
+    """By ``digest_field(object)``; None deletes."""
+    staging_ids: tuple[str, ...] = ()
+    applied_scope: Scope | None = None
+    """A sweep of this scope was applied (under ``applied_fingerprint``)."""
+    applied_fingerprint: str = ""
+    wishes: tuple[ReplayWish, ...] = ()
+    new_base: str | None = None
+    """The tip now known; None leaves the stored base as it is."""
+    pushed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Whether a target may stream and be planned (J21), as its controller last decided."""
+
+    open: bool
+    generation: int
+    branch: BranchKey | None = None
+    path: str = ""
+    reason: str = ""
+
+
+class StreamState(StrEnum):
+    """The state of one shard, as status counts it."""
+
+    REPLAYING = "replaying"
+    STREAMING = "streaming"
+    BLOCKED = "blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """One shard's state, written by the watcher that holds the target."""
+
+    scope: Scope
+    type: TypeRef
+    state: StreamState
+    reason: str
+    message: str = ""
+    since_ms: int = 0
+    restarts: int = 0
+    last_event_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PathVerdict:
+    """The writer's last verdict on a target's folder."""
+
+    accepted: bool
+    reason: str = ""
+    issues: tuple[str, ...] = ()
+    """Bounded; the first one is the message of the condition."""
+    total_issues: int = 0
+    checked_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BranchHealth:
+    """What the writer last met on a branch."""
+
+    ok: bool
+    reason: str = ""
+    message: str = ""
+    since_ms: int = 0
+    attempts: int = 0
+    last_push_ms: int = 0
+    last_commit: str = ""
+
+
+def digest_field(ref: ObjectRef) -> str:
+    """The hash field under which an object's DigestRecord stands: group/resource, namespace, name."""
+    return "|".join((ref.type.group_resource, ref.namespace, ref.name))
