@@ -8,6 +8,7 @@ names a file that holds the value (for mounted Secrets). All problems are report
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -87,7 +88,10 @@ def _optional_path(value: str) -> Path | None:
 
 
 def parse_sensitive_resources(value: str) -> frozenset[str]:
-    """``resource`` or ``group/resource``, comma separated; ``secrets`` is always in. ValueError names the entry."""
+    """``resource`` or ``group/resource``, comma separated; ``secrets`` is always in.
+
+    Raises ValueError that names the entry.
+    """
     found = {"secrets"}
     if value.strip() == "":
         return frozenset(found)
@@ -290,8 +294,14 @@ def load_config(environ: Mapping[str, str] | None = None) -> Config:
 _NOT_SETTINGS = frozenset({"REVERSER_TEST_ALL"})
 
 
+# What Kubernetes itself injects for a Service whose name begins with the prefix.
+_SERVICE_LINK = re.compile(r"(_SERVICE_HOST|_SERVICE_PORT(_\w+)?|_PORT|_PORT_\d+_\w+)$")
+
+
 def _is_unknown(name: str, known: set[str]) -> bool:
-    return name.startswith(PREFIX) and name not in known and name not in _NOT_SETTINGS
+    if not name.startswith(PREFIX) or name in known or name in _NOT_SETTINGS:
+        return False
+    return _SERVICE_LINK.search(name) is None
 
 
 def _attribution_problems(values: dict[str, Any]) -> list[str]:

@@ -1,0 +1,143 @@
+"""Django's settings, derived from the product's own table (reverser.config)."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+
+from reverser.config import Config, load_config
+from reverser.errors import SettingsInvalid
+
+CONFIG: Config = load_config()
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _secret_key(config: Config) -> str:
+    """The configured key, else one generated once into the state directory (readable by the owner alone)."""
+    if config.secret_key:
+        return config.secret_key
+    path = config.state_dir / "secret-key"
+    try:
+        return path.read_text(encoding="ascii")
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise SettingsInvalid([f"REVERSER_STATE_DIR: cannot read {path}: {error.strerror}"]) from error
+    key = secrets.token_urlsafe(50)
+    try:
+        config.state_dir.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600, exist_ok=False)
+        path.write_text(key, encoding="ascii")
+    except FileExistsError:
+        return path.read_text(encoding="ascii") or key
+    except OSError as error:
+        raise SettingsInvalid(
+            [
+                f"REVERSER_STATE_DIR: cannot write {path}: {error.strerror}; choose a folder that can be written"
+            ]
+        ) from error
+    return key
+
+
+def _database(config: Config) -> dict[str, Any]:
+    if config.database_url:
+        try:
+            return dict(dj_database_url.parse(config.database_url, conn_max_age=60, conn_health_checks=True))
+        except ValueError as error:
+            raise SettingsInvalid(
+                ["REVERSER_DATABASE_URL: it cannot be read; write postgres://user:password@host/name"]
+            ) from error
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(config.state_dir / "history.sqlite3"),
+        "OPTIONS": {
+            "timeout": 20,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+    }
+
+
+SECRET_KEY = _secret_key(CONFIG)
+DEBUG = False
+ALLOWED_HOSTS = [host.strip() for host in CONFIG.allowed_hosts.split(",") if host.strip()]
+ROOT_URLCONF = "reverser.urls"
+WSGI_APPLICATION = "reverser.wsgi.application"
+DATABASES = {"default": _database(CONFIG)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-us"
+STATIC_URL = "/static/"
+STATIC_ROOT = CONFIG.state_dir / "static"
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_celery_beat",
+    "rest_framework",
+    "reverser",
+    "reverser.history",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "reverser" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+WHITENOISE_USE_FINDERS = True
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_HTTPONLY = True
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+
+CELERY_BROKER_URL = CONFIG.broker_url or CONFIG.redis_url or "memory://"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_STORE_EAGER_RESULT = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 30, "socket_keepalive": True}
+CELERY_WORKER_POOL = "threads"
+CELERY_WORKER_CONCURRENCY = CONFIG.worker_threads
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+}
+
+LOGGING_CONFIG = "reverser.logs.configure"
+LOGGING = {"format": CONFIG.log_format, "level": CONFIG.log_level}
