@@ -168,6 +168,15 @@ class WatchRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Submitter:
+    """``CommitRequest.status.submitter``: who asked, as admission saw it."""
+
+    username: str
+    display_name: str = ""
+    email: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CommitRequest:
     """One request to close the open window of a target now."""
 
@@ -179,4 +188,6 @@ class CommitRequest:
     conditions: tuple[Condition, ...] = ()
     branch: str = ""
     sha: str = ""
+    observed_generation: int = 0
+    submitter: Submitter | None = None
     problems: tuple[str, ...] = ()
