@@ -1,0 +1,167 @@
+"""Where the cluster is and who we are there.
+
+The kubernetes library's loaders read kubeconfig files, in-cluster files, token files and exec plugins; its
+generated models and clients are not used. ``KubeConfig`` is the one value both clients share: it hands out
+the address, a TLS context and the headers of the moment, and can be read again after a 401.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from kubernetes.client import Configuration
+from kubernetes.config import ConfigException, load_incluster_config
+from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
+from reverser.errors import KubeUnavailable, SettingsInvalid
+
+USER_AGENT = "gitops-reverser"
+_UNREADABLE = (ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError)
+
+
+class KubeConfig:
+    """A loaded configuration. Use ``KubeConfig.load``."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        self._kubeconfig = kubeconfig
+        """Paths as KUBECONFIG has them, or empty for in-cluster."""
+        self._lock = threading.Lock()
+        self._configuration, self._extra, self.blocking = _read(kubeconfig)
+
+    @classmethod
+    def load(cls, kubeconfig: str | None = None) -> KubeConfig:
+        """Loads ``kubeconfig``, else ``$KUBECONFIG``, else the in-cluster files, else ``~/.kube/config``.
+
+        Raises SettingsInvalid when what is found does not parse, or names a context, user, cluster or
+        file that does not exist.
+        """
+        chosen = kubeconfig or os.environ.get("KUBECONFIG", "")
+        if not chosen and not os.environ.get("KUBERNETES_SERVICE_HOST"):
+            chosen = str(Path("~/.kube/config").expanduser())
+        return cls(chosen)
+
+    @property
+    def host(self) -> str:
+        """The server's base URL without a slash at its end."""
+        return str(self._configuration.host).rstrip("/")
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy of the environment for this server, or None."""
+        parts = urlsplit(self.host)
+        if urllib.request.proxy_bypass(parts.hostname or ""):
+            return None
+        return urllib.request.getproxies().get(parts.scheme)
+
+    def headers(self) -> dict[str, str]:
+        """Headers of every request: identity and user agent. May run an exec plugin when ``blocking``."""
+        with self._lock:
+            token = self._configuration.get_api_key_with_prefix("BearerToken", "authorization")
+        headers = {"User-Agent": USER_AGENT, **self._extra}
+        if token:
+            headers["Authorization"] = token
+        return headers
+
+    def tls(self) -> ssl.SSLContext | None:
+        """A TLS context, or None for plain HTTP. Raises SettingsInvalid for unusable certificates."""
+        configuration = self._configuration
+        if not self.host.startswith("https"):
+            return None
+        try:
+            context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
+            if configuration.cert_file:
+                context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
+        except OSError as error:
+            raise SettingsInvalid(
+                [f"the certificates of {self._source} cannot be used ({error}); check CA and client files"]
+            ) from error
+        if not configuration.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+    @property
+    def verifies(self) -> bool:
+        """Whether the server's certificate is checked."""
+        return bool(self._configuration.verify_ssl)
+
+    @property
+    def server_name(self) -> str | None:
+        """The name that the server's certificate must carry, when it is not the host of the URL."""
+        return self._configuration.tls_server_name or None
+
+    def reload(self) -> bool:
+        """Reads everything again; true when the TLS material or address changed. Raises KubeUnavailable."""
+        before = self._connection()
+        try:
+            fresh = _read(self._kubeconfig)
+        except SettingsInvalid as error:
+            raise KubeUnavailable(
+                f"the credentials were rejected, and reading them again failed: {error}"
+            ) from error
+        with self._lock:
+            self._configuration, self._extra, self.blocking = fresh
+        return self._connection() != before
+
+    def _connection(self) -> tuple[Any, ...]:
+        configuration = self._configuration
+        files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+        contents = tuple(Path(file).read_bytes() if file and Path(file).is_file() else None for file in files)
+        return (self.host, configuration.verify_ssl, configuration.tls_server_name, contents)
+
+    @property
+    def _source(self) -> str:
+        return self._kubeconfig or "the in-cluster service account"
+
+
+def _read(kubeconfig: str) -> tuple[Configuration, Mapping[str, str], bool]:
+    configuration = Configuration()
+    try:
+        if not kubeconfig:
+            load_incluster_config(client_configuration=configuration)
+            return configuration, {}, False
+        merged = KubeConfigMerger(kubeconfig).config
+        if merged is None:
+            raise ConfigException("no such file")
+        loader = KubeConfigLoader(config_dict=merged, config_base_path=None)
+        loader.load_and_set(configuration)
+        user = loader._user.value if loader._user is not None else {}
+    except _UNREADABLE as error:
+        place = kubeconfig or "the in-cluster service account"
+        raise SettingsInvalid([_problem(place, error)]) from error
+    if not str(configuration.host).startswith(("http://", "https://")):
+        raise SettingsInvalid([f"{kubeconfig}: the cluster of its current context has no http(s) server URL"])
+    return configuration, _impersonation(user), "exec" in user or "auth-provider" in user
+
+
+def _impersonation(user: Mapping[str, Any]) -> Mapping[str, str]:
+    """``as`` of a kubeconfig user, which the library ignores: acting as somebody stronger must not happen."""
+    if user.get("as-groups") and not user.get("as"):
+        raise SettingsInvalid(["the kubeconfig user has as-groups without as; add as, or remove as-groups"])
+    headers = {"Impersonate-User": str(user["as"])} if user.get("as") else {}
+    groups = user.get("as-groups") or []
+    if len(groups) > 1 or user.get("as-user-extra"):
+        raise SettingsInvalid(
+            ["the kubeconfig user impersonates several groups or extras; use as and one group"]
+        )
+    if groups:
+        headers["Impersonate-Group"] = str(groups[0])
+    return headers
+
+
+def _problem(place: str, error: Exception) -> str:
+    if isinstance(error, yaml.YAMLError):
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark is not None else ""
+        return f"{place} is not valid YAML{where}; set KUBECONFIG to a working kubeconfig"
+    if isinstance(error, ConfigException | OSError):
+        return f"{place} cannot be used: {error}; set KUBECONFIG to a working kubeconfig and context"
+    return f"{place} is not a kubeconfig ({type(error).__name__}); set KUBECONFIG to a working one"
