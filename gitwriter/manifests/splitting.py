@@ -1,0 +1,185 @@
+"""Cutting a file into documents without losing a byte, and putting documents in and out of a file.
+
+A document separator is a line that begins in column 0 with ``---``; an end marker ``...`` with content behind it is a boundary as
+well. Everything between is a body, kept verbatim: joining all separators and bodies gives the file. Text before the first
+separator, even one comment line, is a document of its own, so that no byte is without an owner.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reverser.errors import YamlRefused
+
+from .loading import decode_body
+from .nodes import parse_tree
+
+_BOM = b"\xef\xbb\xbf"
+_MARKER = re.compile(rb"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
+_SEPARATOR_REST = re.compile(rb"[ \t]*(?:(?<=[ \t])#[^\n]*)?\r?(?:\n|\Z)")
+_BLANKS = re.compile(rb"[ \t]*")
+_FRAMING_ONLY = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|\.\.\.[ \t]*\r?(?:\n|\Z))*[ \t]*(?:#[^\n]*)?\Z")
+_BLOCK_HEADER = re.compile(r"[|>][1-9+-]*")
+_DIRECTIVES_ONLY = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|%[^\n]*(?:\n|\Z))*[ \t]*(?:#[^\n]*)?\Z")
+
+
+class DocumentKind(StrEnum):
+    """CONTENT holds a node; EMPTY only blanks and comments; DIRECTIVES a ``%YAML`` or ``%TAG`` prologue of the next document."""
+
+    CONTENT = "content"
+    EMPTY = "empty"
+    DIRECTIVES = "directives"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document by byte offsets: the separator is ``[separator_start, start)``, the body ``[start, end)``.
+
+    Document 0 has an empty separator unless the file begins with one. A byte order mark belongs to nobody: the first
+    separator (or body) begins behind it.
+    """
+
+    index: int
+    separator_start: int
+    start: int
+    end: int
+    kind: DocumentKind
+
+    def body(self, data: bytes) -> bytes:
+        """The body's bytes."""
+        return data[self.start : self.end]
+
+
+def split_documents(data: bytes) -> list[Document]:
+    """Split a file; always at least one document (an empty file is one empty document)."""
+    origin = len(_BOM) if data.startswith(_BOM) else 0
+    cuts: list[tuple[int, int]] = []  # (separator start, body start)
+    position = origin
+    while match := _MARKER.search(data, position):
+        position = match.end()
+        if data[match.start()] == ord("-"):
+            cuts.append((match.start(), _separator_end(data, match.end())))
+        elif (resume := _content_after_end_marker(data, match.end())) is not None:
+            cuts.append((match.start(), resume))
+    if origin and data.startswith(b"---", origin) and (not cuts or cuts[0][0] != origin):
+        # The pattern's line anchor does not see the line start behind a byte order mark.
+        if data[origin + 3 : origin + 4] in (b"", b" ", b"\t", b"\r", b"\n"):
+            cuts.insert(0, (origin, _separator_end(data, origin + 3)))
+    if not cuts or cuts[0][0] > origin:
+        cuts.insert(0, (origin, origin))
+    documents: list[Document] = []
+    for index, (separator, start) in enumerate(cuts):
+        end = cuts[index + 1][0] if index + 1 < len(cuts) else len(data)
+        documents.append(Document(index, separator, start, end, _kind_of(data, start, end)))
+    return documents
+
+
+def _separator_end(data: bytes, position: int) -> int:
+    """Where the body begins: on the next line, or on this one where content follows the marker."""
+    if match := _SEPARATOR_REST.match(data, position):
+        return match.end()
+    return _BLANKS.match(data, position).end()  # type: ignore[union-attr]
+
+
+def _content_after_end_marker(data: bytes, position: int) -> int | None:
+    """Offset behind the marker's line when content follows before the next separator, else None."""
+    rest = _SEPARATOR_REST.match(data, position)
+    if rest is None:
+        return None
+    following = _MARKER.search(data, rest.end())
+    end = following.start() if following else len(data)
+    return None if _FRAMING_ONLY.match(data[rest.end() : end]) else rest.end()
+
+
+def _kind_of(data: bytes, start: int, end: int) -> DocumentKind:
+    # A body whose first character settles it needs no copy.
+    head = data[start : start + 1]
+    if head.isalpha() or head in (b"{", b'"'):
+        return DocumentKind.CONTENT
+    body = data[start:end]
+    if _FRAMING_ONLY.match(body):
+        return DocumentKind.EMPTY
+    if b"%" in body and _DIRECTIVES_ONLY.match(body):
+        return DocumentKind.DIRECTIVES
+    return DocumentKind.CONTENT
+
+
+def remove_document(data: bytes, index: int) -> bytes | None:
+    """The file without one document and its separator; every other byte stays. None when no document with content is left.
+
+    Raises IndexError for an index that the file does not have.
+    """
+    documents = split_documents(data)
+    gone = documents[index]
+    if not any(other.kind is DocumentKind.CONTENT for other in documents if other.index != gone.index):
+        return None
+    if gone.index > 0:
+        start, end = gone.separator_start, gone.end
+        previous = documents[gone.index - 1]
+        if previous.kind is DocumentKind.DIRECTIVES:
+            start = previous.start if previous.index == 0 else previous.separator_start
+        if start <= _origin(data) and end < len(data):
+            return data[:start] + _without_first_separator(data, documents, gone.index + 1, start)
+        return data[:start] + data[end:]
+    following = documents[1]
+    if gone.separator_start == gone.start:
+        return data[: gone.start] + data[following.start :]
+    return data[: gone.separator_start] + data[following.separator_start :]
+
+
+def _origin(data: bytes) -> int:
+    return len(_BOM) if data.startswith(_BOM) else 0
+
+
+def _without_first_separator(data: bytes, documents: list[Document], index: int, start: int) -> bytes:
+    following = documents[index]
+    return (
+        data[following.start :]
+        if documents[0].separator_start == documents[0].start
+        else data[following.separator_start :]
+    )
+
+
+def append_document(data: bytes, rendered: bytes) -> bytes:
+    """The file with one more document: existing bytes verbatim, a newline if it lacked one, ``---``, the document.
+
+    Line endings follow the file. A trailing empty document (a final ``---``) is filled instead of followed.
+    """
+    if not data.removeprefix(_BOM).strip():
+        return data[: _origin(data)] + rendered
+    crlf = b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n")
+    newline = b"\r\n" if crlf else b"\n"
+    addition = rendered.replace(b"\n", b"\r\n") if crlf else rendered
+    documents = split_documents(data)
+    last = documents[-1]
+    if not data.endswith(b"\n"):
+        data = _ended_with_newline(data, last, newline)
+    if (
+        last.kind is DocumentKind.EMPTY
+        and last.separator_start < last.start
+        and not data[last.start :].strip()
+    ):
+        return data + addition
+    return data + b"---" + newline + addition
+
+
+def _ended_with_newline(data: bytes, last: Document, newline: bytes) -> bytes:
+    """Add the final newline; a block scalar that ended without one is marked ``-`` so that its value stays the same."""
+    if last.kind is not DocumentKind.CONTENT:
+        return data + newline
+    try:
+        text = decode_body(last.body(data))
+        node = parse_tree(text).root
+    except YamlRefused:
+        return data + newline
+    while node is not None and (node.entries or node.items):
+        node = node.entries[-1][1] if node.entries else node.items[-1]
+    if node is None or node.style not in ("|", ">") or node.text.endswith("\n") or node.end < len(text):
+        return data + newline
+    header = _BLOCK_HEADER.match(text, node.body)
+    if header is None:
+        return data + newline
+    marked = text[: header.start()] + header[0].replace("+", "").replace("-", "") + "-" + text[header.end() :]
+    return data[: last.start] + marked.encode() + newline
