@@ -61,6 +61,15 @@ def _database(config: Config) -> dict[str, Any]:
     }
 
 
+def _broker_url(redis_url: str) -> str:
+    """The spelling of a Redis address that Celery understands."""
+    if redis_url.startswith("unix://"):
+        path, _, query = redis_url.removeprefix("unix://").partition("?")
+        database = dict(part.partition("=")[::2] for part in query.split("&") if part).get("db", "0")
+        return f"redis+socket://{path}?virtual_host={database}"
+    return redis_url
+
+
 SECRET_KEY = _secret_key(CONFIG)
 DEBUG = False
 ALLOWED_HOSTS = [host.strip() for host in CONFIG.allowed_hosts.split(",") if host.strip()]
@@ -122,7 +131,7 @@ CSRF_COOKIE_HTTPONLY = True
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
 
-CELERY_BROKER_URL = CONFIG.broker_url or CONFIG.redis_url or "memory://"
+CELERY_BROKER_URL = _broker_url(CONFIG.broker_url or CONFIG.redis_url) or "memory://"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_STORE_EAGER_RESULT = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True

@@ -1,0 +1,55 @@
+"""The Celery application: a worker is a branch writer.
+
+Start it with ``celery -A reverser worker --pool threads``. Tasks are hints (J10): whatever is lost,
+doubled or reordered, the journal still says what is to be written. Two worker steps are added here:
+the dispatcher, which turns due branches into tasks, and the watchdog, which ends a worker that has
+stopped consuming (J11).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from celery import Celery, signals
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
+
+from reverser.dispatch import DispatchStep, WatchdogStep
+
+logger = logging.getLogger(__name__)
+
+app = Celery("reverser")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["reverser", "gitwriter"])
+app.steps["consumer"].add(DispatchStep)
+app.steps["consumer"].add(WatchdogStep)
+
+
+@signals.worker_init.connect
+def _prepare_worker(**_arguments: Any) -> None:
+    """Give the writer its edges and open the health server before the first task."""
+    from reverser.workerprocess import prepare
+
+    prepare()
+
+
+@signals.worker_shutting_down.connect
+def _drain_worker(**_arguments: Any) -> None:
+    """Close windows and push once more before the pool ends."""
+    from reverser.workerprocess import begin_shutdown
+
+    begin_shutdown()
+
+
+@signals.beat_init.connect
+def _prepare_beat(**_arguments: Any) -> None:
+    from reverser.workerprocess import prepare_beat
+
+    prepare_beat()
+
+
+@signals.setup_logging.connect
+def _keep_logging(**_arguments: Any) -> None:
+    """Logging is configured by the settings; Celery must not replace it."""

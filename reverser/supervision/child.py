@@ -1,0 +1,37 @@
+"""Run a program that ends with its parent: ``python -m reverser.supervision.child -- PROGRAM ARG ...``.
+
+A supervisor that is killed outright cannot stop its children; the kernel does it instead. The signal is
+requested in the new process itself, before the program is executed, so no thread of the parent is involved.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Ask the kernel (Linux) to send ``number`` to this process when its parent ends."""
+    if not sys.platform.startswith("linux"):
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
+
+
+def main(arguments: list[str]) -> int:
+    """Replace this process by the program."""
+    if len(arguments) < 2 or arguments[0] != "--":
+        print("usage: python -m reverser.supervision.child -- PROGRAM [ARG ...]", file=sys.stderr)
+        return 2
+    die_with_parent()
+    os.execvp(arguments[1], arguments[1:])  # noqa: S606 - no shell is wanted
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

