@@ -21,13 +21,13 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-FIELDS = """
-    url secretRef knownHostsRef allowedBranches push commitWindow commit committer
-    message signing providerRef branch path encryption age recipients
-    publicKeys placement byType prune mode ignoreFields targetRef rules
-    operations apiGroups apiVersions resources scope closeDelaySeconds ttlSecondsAfterFinished name
-    namespace kind group conditions
-""".split()
+FIELDS = [
+    "url", "secretRef", "knownHostsRef", "allowedBranches", "push", "commitWindow", "commit", "committer",
+    "message", "signing", "providerRef", "branch", "path", "encryption", "age", "recipients",
+    "publicKeys", "placement", "byType", "prune", "mode", "ignoreFields", "targetRef", "rules",
+    "operations", "apiGroups", "apiVersions", "resources", "scope", "closeDelaySeconds", "ttlSecondsAfterFinished", "name",
+    "namespace", "kind", "group", "conditions",
+]  # fmt: skip
 SHAPED = st.recursive(
     JSON,
     lambda inner: st.dictionaries(st.sampled_from(FIELDS), inner, max_size=6) | st.lists(inner, max_size=2),

@@ -1,0 +1,209 @@
+"""The status and the gate of a GitTarget, from its spec and what is known. Pure.
+
+Two kinds of facts meet here. *Gates* (Validated, EncryptionConfigured) decide whether the target may
+stream at all; a gate that fails leaves the domain conditions behind it Unknown. *Observations* (streams,
+path acceptance, pushes) are reported by watchers and writers through the store; they never close the
+gate (J21).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from reverser.controllers.conditions import (
+    FALSE,
+    SECRET_BLOCKED,
+    SECRET_STEADY,
+    SETTLE,
+    STEADY,
+    TRUE,
+    UNKNOWN,
+    Plan,
+    blocked,
+    condition,
+    done,
+    progressing,
+)
+from reverser.controllers.overlap import Rival
+from reverser.controllers.streams import NO_STREAMS, Streams
+from reverser.kinds.branches import branch_allowed, branch_problem
+from reverser.kinds.model import Condition, GitProvider, GitTarget
+from reverser.kinds.paths import path_problem
+from reverser.store.model import BranchHealth, PathVerdict
+
+HOLD_ANNOTATION = "configbutler.ai/release-held-deletions"
+"""On a GitTarget: names the held outcome whose deletions may be made (J23)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer of one gate. ``status`` is True, False or Unknown."""
+
+    status: str
+    reason: str
+    message: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == TRUE
+
+
+NOT_REQUIRED = Finding(TRUE, "NotRequired", "encryption is not enabled")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What watchers and writers said about a target whose gates are open."""
+
+    streams: Streams = NO_STREAMS
+    path: PathVerdict | None = None
+    health: BranchHealth | None = None
+    last_push: str = ""
+    """RFC 3339, or empty."""
+    held: tuple[str, ...] = ()
+    """Ids of held outcomes, oldest first."""
+    held_message: str = ""
+
+
+UNOBSERVED = Observed()
+
+
+def validate(
+    target: GitTarget, provider: GitProvider | None, *, rival: Rival | None = None, placement_error: str = ""
+) -> Finding:
+    """``Validated``: sheet 4.1 steps 1 to 4, with the path judged before anything else (I1)."""
+    where = f"'{target.meta.namespace}/{target.provider}'"
+    if problem := path_problem(target.path):
+        return Finding(FALSE, "InvalidConfig", f"spec.path '{target.path}' {problem}")
+    if problem := branch_problem(target.branch):
+        return Finding(FALSE, "InvalidConfig", f"spec.branch '{target.branch}' {problem}")
+    if provider is None:
+        return Finding(
+            FALSE, "ProviderNotFound", f"GitProvider {where} not found; create it or correct spec.providerRef"
+        )
+    if not branch_allowed(provider.allowed_branches, target.branch):
+        patterns = ", ".join(f"'{pattern}'" for pattern in provider.allowed_branches[:20]) or "none"
+        return Finding(
+            FALSE,
+            "BranchNotAllowed",
+            f"branch '{target.branch}' matches none of the allowedBranches [{patterns}] of GitProvider "
+            f"{where}; add a pattern there",
+        )
+    if rival is not None:
+        return Finding(FALSE, "TargetConflict", rival.describe(target))
+    if placement_error:
+        return Finding(FALSE, "InvalidConfig", placement_error)
+    if target.problems:
+        return Finding(FALSE, "InvalidConfig", "; ".join(target.problems))
+    return Finding(TRUE, "OK", f"writes '{target.path}' on branch '{target.branch}' of GitProvider {where}")
+
+
+def decide_target(
+    target: GitTarget,
+    *,
+    validated: Finding,
+    encryption: Finding | None,
+    worker_error: str = "",
+    observed: Observed = UNOBSERVED,
+    now: str,
+) -> Plan:
+    """All conditions and status fields. ``encryption`` is None where validation failed; ``now`` RFC 3339.
+
+    ``worker_error`` tells why the branch journal could not be opened (``WorkerUnavailable``).
+    """
+    fields: dict[str, Any] = {"lastReconcileTime": now}
+    if observed.last_push and validated.reason != "BranchNotAllowed":
+        fields["lastPushTime"] = observed.last_push
+    gate = _closed_gate(target, validated, encryption, worker_error)
+    if gate is not None:
+        trio, secret = gate
+        conditions = (
+            *trio,
+            condition("Validated", validated.status, validated.reason, validated.message),
+            _encryption_condition(encryption),
+            condition("StreamsRunning", UNKNOWN, "NotReady", "no stream runs while a gate is closed"),
+            condition("GitPathAccepted", UNKNOWN, "NotChecked", "not checked while a gate is closed"),
+            _push_condition(observed),
+            _held_condition(observed),
+        )
+        return Plan(conditions, fields, requeue=SECRET_BLOCKED if secret else STEADY)
+
+    streams, path = observed.streams, _path_condition(observed.path)
+    fields["streams"] = streams.as_field(now)
+    settle = not streams.running or path.status == FALSE
+    conditions = (
+        *_trio(streams, path),
+        condition("Validated", validated.status, validated.reason, validated.message),
+        _encryption_condition(encryption),
+        streams.as_condition(),
+        path,
+        _push_condition(observed),
+        _held_condition(observed),
+    )
+    uses_secret = target.encryption.enabled and bool(target.encryption.secret_name)
+    return Plan(conditions, fields, SETTLE if settle else SECRET_STEADY if uses_secret else STEADY)
+
+
+def _closed_gate(
+    target: GitTarget, validated: Finding, encryption: Finding | None, worker_error: str
+) -> tuple[tuple[Condition, ...], bool] | None:
+    """The trio of a target that may not stream, and whether a Secret would open it; None = open."""
+    if not validated.ok:
+        return blocked("ValidationFailed", f"Validated gate failed: {validated.reason}"), False
+    if encryption is None or not encryption.ok:
+        reason = encryption.reason if encryption else "NotEvaluated"
+        message = f"EncryptionConfigured gate failed: {reason}"
+        return blocked("EncryptionNotConfigured", message), True
+    if worker_error:
+        message = f"branch journal of GitTarget '{target.meta.key}' is not available: {worker_error}"
+        return blocked("WorkerUnavailable", message), False
+    return None
+
+
+def _trio(streams: Streams, path: Condition) -> tuple[Condition, ...]:
+    """Sheet 4.2, rows T9 to T12."""
+    if path.status == FALSE:
+        return blocked(path.reason, path.message)
+    if streams.blocked:
+        return blocked(streams.reason, streams.message)
+    if not streams.running:
+        return progressing(streams.reason, streams.message, ready_reason="Progressing")
+    return done("OK", streams.message)
+
+
+def _encryption_condition(encryption: Finding | None) -> Condition:
+    if encryption is None:
+        return condition("EncryptionConfigured", UNKNOWN, "Blocked", "not evaluated: Validated is not True")
+    return condition("EncryptionConfigured", encryption.status, encryption.reason, encryption.message)
+
+
+def _path_condition(verdict: PathVerdict | None) -> Condition:
+    if verdict is None or verdict.accepted:
+        return condition("GitPathAccepted", TRUE, "GitPathAccepted", "the folder can be written")
+    first = verdict.issues[0] if verdict.issues else "unsupported content"
+    more = max(verdict.total_issues, len(verdict.issues)) - 1
+    suffix = f" (and {more} more issue(s))" if more > 0 else ""
+    reason = verdict.reason if verdict.reason == "IgnoreShadowsManagedPath" else "UnsupportedContent"
+    return condition("GitPathAccepted", FALSE, reason, f"Git path refused at {first}{suffix}")
+
+
+def _push_condition(observed: Observed) -> Condition:
+    """``PushSucceeding``: what the last push of the branch met (I5); it does not touch the trio."""
+    health = observed.health
+    if health is None or (health.ok and not health.last_push_ms):
+        return condition("PushSucceeding", UNKNOWN, "NotPushed", "nothing has been pushed yet")
+    if health.ok:
+        return condition("PushSucceeding", TRUE, "OK", f"last commit on the remote: {health.last_commit}")
+    return condition("PushSucceeding", FALSE, health.reason or "PushFailing", health.message)
+
+
+def _held_condition(observed: Observed) -> Condition:
+    """``DeletionsApplied``: False while the brake holds the deletions of a sweep (J23)."""
+    if not observed.held:
+        return condition("DeletionsApplied", TRUE, "OK", "no deletion is held")
+    message = (
+        f"{observed.held_message or 'the deletions of a sweep are held'}; to make them, annotate the "
+        f"GitTarget with {HOLD_ANNOTATION}={observed.held[0]}"
+    )
+    return condition("DeletionsApplied", FALSE, "SweepHeld", message)
