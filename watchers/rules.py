@@ -127,7 +127,10 @@ def version_priority(version: str) -> tuple[int, int, int, str]:
 
 
 def _listed(value: str, allowed: Sequence[str]) -> bool:
-    return not allowed or "*" in allowed or value in@dataclass(frozen=True, slots=True)
+    return not allowed or "*" in allowed or value in allowed
+
+
+@dataclass(frozen=True, slots=True)
 class _Filtered:
     """What is left of a selector's candidates after each filter in turn."""
 
@@ -144,7 +147,7 @@ def _explain(selector: str, entry: Rule, left: _Filtered, *, namespaced: bool) -
     if not left.named:
         return Explanation(selector, "NotServed", f"the API server serves no resource named {selector}")
     if not left.live:
-        record = next((r for r in left.named if _listed(r.resource.group, entry.api_groups)), named[0])
+        record = next((r for r in left.named if _listed(r.resource.group, entry.api_groups)), left.named[0])
         reason = "Denied" if record.reason is Reason.DENIED else "NotFollowable"
         return Explanation(selector, reason, f"{selector}: {record.summary}")
     if not left.scoped:
