@@ -140,15 +140,16 @@ RUNNING = roll_up([record("configmaps", StreamState.STREAMING)])
 REPLAYING = roll_up([record("configmaps", StreamState.STREAMING), record("secrets", StreamState.REPLAYING)])
 BLOCKED = roll_up([record("widgets", StreamState.BLOCKED, group="example.com", reason="WatchError")])
 DENIED = roll_up([record("widgets", StreamState.BLOCKED, reason="WatchNotPermitted")])
+FOREIGN, NO = "UnsupportedContent", "WatchNotPermitted"
 REFUSED = PathVerdict(False, "UnsupportedContent", ("live/deploy.sh: not YAML", "x"), 3)
 
 
 @pytest.mark.parametrize(
     ("streams", "path", "ready", "reconciling", "stalled", "requeue"),
     [
-        (RUNNING, REFUSED, "False/UnsupportedContent", "False/UnsupportedContent", "True/UnsupportedContent", SETTLE),
+        (RUNNING, REFUSED, f"False/{FOREIGN}", f"False/{FOREIGN}", f"True/{FOREIGN}", SETTLE),
         (BLOCKED, None, "False/WatchError", "False/WatchError", "True/WatchError", SETTLE),
-        (DENIED, None, "False/WatchNotPermitted", "False/WatchNotPermitted", "True/WatchNotPermitted", SETTLE),
+        (DENIED, None, f"False/{NO}", f"False/{NO}", f"True/{NO}", SETTLE),
         (REPLAYING, None, "False/Progressing", "True/Replaying", "False/Progressing", SETTLE),
         (Streams(), None, "False/Progressing", "True/NoResolvedTypes", "False/Progressing", SETTLE),
         (RUNNING, None, "True/OK", "False/OK", "False/OK", STEADY),
@@ -156,7 +157,7 @@ REFUSED = PathVerdict(False, "UnsupportedContent", ("live/deploy.sh: not YAML", 
     ],
 )  # fmt: skip
 def test_target_derivation(
-    streams: Streams, path: PathVerdict | None, ready: str, reconciling: str, stalled: str, requeue: float
+    *, streams: Streams, path: PathVerdict | None, ready: str, reconciling: str, stalled: str, requeue: float
 ) -> None:
     """T9 to T15 and T18, first match wins."""
     seen = Observed(streams=streams, path=path)
@@ -321,6 +322,7 @@ FOUND = Resolution(types=(("", "v1", "configmaps"),))
     ],
 )  # fmt: skip
 def test_rule_ladder(
+    *,
     changes: dict[str, Any],
     goal: Any,
     has_provider: bool,
@@ -357,6 +359,8 @@ def test_a_rule_that_matches_nothing_says_why() -> None:
 
 # CommitRequest
 
+BUG = "UnexpectedOutcome"
+
 
 @pytest.mark.parametrize(
     ("kind", "ready", "stalled", "pushed"),
@@ -367,7 +371,7 @@ def test_a_rule_that_matches_nothing_says_why() -> None:
         (OutcomeKind.NO_CHANGE, "True/AlreadyPresent", "False/AlreadyPresent", "False/AlreadyPresent"),
         (OutcomeKind.REFUSED, "False/FinalizeFailed", "True/FinalizeFailed", "False/FinalizeFailed"),
         (OutcomeKind.RETIRED, "False/FinalizeFailed", "True/FinalizeFailed", "False/FinalizeFailed"),
-        (OutcomeKind.SUPERSEDED, "False/UnexpectedOutcome", "True/UnexpectedOutcome", "False/UnexpectedOutcome"),
+        (OutcomeKind.SUPERSEDED, f"False/{BUG}", f"True/{BUG}", f"False/{BUG}"),
     ],
 )  # fmt: skip
 def test_request_outcomes(kind: OutcomeKind, ready: str, stalled: str, pushed: str) -> None:
@@ -458,10 +462,11 @@ CONDITIONS = st.lists(
     streams=STREAMS, path=VERDICTS, health=HEALTH, conditions=CONDITIONS,
     resolution=st.none() | st.just(FOUND) | st.just(Resolution()),
     findings=st.none() | st.builds(ProviderFindings, st.none() | st.sampled_from(list(Step)), st.just("X")),
-    result=st.none() | st.builds(outcome, st.sampled_from(list(OutcomeKind)), commit=st.sampled_from(["", "c"])),
+    result=st.none() | st.builds(outcome, st.sampled_from(OutcomeKind), commit=st.sampled_from(["", "c"])),
     waited=st.floats(0, 1000),
 )  # fmt: skip
 def test_no_input_yields_an_illegal_shape(
+    *,
     validated: Finding,
     encryption: Finding | None,
     error: str,

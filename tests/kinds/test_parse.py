@@ -25,7 +25,8 @@ FIELDS = [
     "url", "secretRef", "knownHostsRef", "allowedBranches", "push", "commitWindow", "commit", "committer",
     "message", "signing", "providerRef", "branch", "path", "encryption", "age", "recipients",
     "publicKeys", "placement", "byType", "prune", "mode", "ignoreFields", "targetRef", "rules",
-    "operations", "apiGroups", "apiVersions", "resources", "scope", "closeDelaySeconds", "ttlSecondsAfterFinished", "name",
+    "operations", "apiGroups", "apiVersions", "resources", "scope", "closeDelaySeconds",
+    "ttlSecondsAfterFinished", "name",
     "namespace", "kind", "group", "conditions",
 ]  # fmt: skip
 SHAPED = st.recursive(
