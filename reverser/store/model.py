@@ -91,10 +91,18 @@ class Marks:
     parked_reason: str = ""
     parked_until_ms: int = 0
     """0 with a reason = until whoever parked it lifts it."""
+    attempts: int = 0
+    """How often a replay was asked for with a park since one was last applied; what back-off counts."""
 
     @property
     def needs_replay(self) -> bool:
         return self.wanted > self.replayed
+
+    def is_parked(self, now_ms: int) -> bool:
+        """Whether the replay must wait at ``now_ms`` (Redis clock)."""
+        if self.parked_until_ms:
+            return now_ms < self.parked_until_ms
+        return bool(self.parked_reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +155,7 @@ ALL_OPERATIONS = frozenset(Operation)
 
 @dataclass(frozen=True, slots=True)
 class EventEntry:
-    """One live change. ``body`` is canonical JSON of the sanitized object, or sealed YAML, or empty (DELETE)."""
+    """One live change. ``body`` is canonical JSON of the sanitized object, sealed YAML, or empty (DELETE)."""
 
     target: TargetRef
     scope: Scope
@@ -259,6 +267,14 @@ class Stored:
         return int(self.id.split("-", 1)[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Unsettled bytes at which an append is answered with FULL, per target and per branch (J8)."""
+
+    target_bytes: int
+    branch_bytes: int
+
+
 class AppendStatus(StrEnum):
     """What an append script answered."""
 
@@ -300,7 +316,7 @@ class CloseReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """What a closing window freezes (J13): names, templates, identities, path, policy; never keys, never recipients."""
+    """What a closing window freezes (J13): names, templates, identities, path, policy; never any keys."""
 
     committer_name: str
     committer_email: str
@@ -511,6 +527,33 @@ class BranchHealth:
     attempts: int = 0
     last_push_ms: int = 0
     last_commit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRecord:
+    """What is stored beside a journal. ``base`` is the tip last known (J16, J19); None = never seen."""
+
+    base: str | None = None
+    last_push_ms: int = 0
+    unsettled_bytes: int = 0
+    entries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recipients:
+    """The recipient set of a target and its generation (J20)."""
+
+    generation: int
+    recipients: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A sweep whose deletions wait for a person (J23)."""
+
+    outcome_id: str
+    held: int
+    since_ms: int
 
 
 def digest_field(ref: ObjectRef) -> str:

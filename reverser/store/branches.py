@@ -1,0 +1,285 @@
+"""What the branch writer reads and writes: due set, entries, boundaries, intents (J9 to J19)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reverser.store import keys
+from reverser.store.calls import Call, nothing, truth
+from reverser.store.codec import dumps, hash_items, loads, unpack
+from reverser.store.model import (
+    Boundary,
+    BranchHealth,
+    BranchKey,
+    BranchRecord,
+    Fence,
+    Intent,
+    LeaseKind,
+    Scope,
+    Stored,
+)
+
+READ_BYTES = 32 * 1024 * 1024
+BESIDE = (
+    "epoch",
+    "bytes",
+    "boundaries",
+    "claimed",
+    "intents",
+    "sweeps",
+    "scopes",
+    "record",
+    "health",
+)
+
+
+def _branches(reply: Any) -> list[BranchKey]:
+    return [loads(BranchKey, item) for item in reply]
+
+
+def claim_due(limit: int, lease_ms: int) -> Call[list[BranchKey]]:
+    """Branches that are due now; each is handed out once per ``lease_ms`` (J10)."""
+    return Call(script="claim_due", keys=(keys.DUE, keys.BRANCHES), args=(limit, lease_ms), decode=_branches)
+
+
+def wake_branch(branch: BranchKey) -> Call[None]:
+    """Make a branch due now. While it is leased, its holder finds the wake at release (J9)."""
+    return Call(
+        script="wake_branch",
+        keys=(keys.DUE, keys.branch_lease(branch), keys.BRANCHES, keys.branch_part(branch, "record")),
+        args=(branch.id, dumps(branch), keys.hint("due")),
+        decode=nothing,
+    )
+
+
+def sweep_journals() -> Call[int]:
+    """Give every branch with something unsettled a due time if it has none; answers how many got one."""
+    lease_prefix = keys.lease(LeaseKind.BRANCH, "")
+    return Call(
+        script="sweep_journals",
+        keys=(keys.DUE, keys.BRANCHES),
+        args=(keys.journal_of(""), lease_prefix, keys.hint("due")),
+        decode=int,
+    )
+
+
+def known_branches() -> Call[list[BranchKey]]:
+    """Every branch that has, or had, a journal."""
+    return Call(
+        command=("HVALS", keys.BRANCHES),
+        decode=lambda reply: sorted(_branches(reply), key=lambda branch: (str(branch), branch.id)),
+    )
+
+
+def forget_branch(branch: BranchKey, fence: Fence) -> Call[bool]:
+    """Remove a branch whose journal is empty, lease included. False: it is not empty, or not ours."""
+    return Call(
+        script="forget_branch",
+        keys=(
+            keys.branch_lease(branch),
+            keys.lease_index(LeaseKind.BRANCH),
+            keys.journal(branch),
+            keys.DUE,
+            keys.BRANCHES,
+            *(keys.branch_part(branch, part) for part in BESIDE),
+        ),
+        args=(fence.token, fence.number, branch.id),
+        decode=truth,
+    )
+
+
+def read_entries(branch: BranchKey, after_id: str = "", max_bytes: int = READ_BYTES) -> Call[list[Stored]]:
+    """Unsettled entries after ``after_id`` in order, at least one if any, about ``max_bytes`` of them."""
+    return Call(
+        script="read_entries",
+        keys=(keys.journal(branch),),
+        args=(after_id, max_bytes),
+        decode=lambda reply: [unpack(ident, fields) for ident, fields in reply],
+    )
+
+
+def entry_ids(branch: BranchKey, after_id: str = "") -> Call[list[str]]:
+    """Ids only: what of an earlier read is still unsettled (a superseded sweep may be gone)."""
+    start = f"({after_id}" if after_id else "-"
+    return Call(
+        command=("XRANGE", keys.journal(branch), start, "+"),
+        decode=lambda reply: [ident.decode() for ident, _ in reply],
+    )
+
+
+def _ordered(reply: Any) -> list[bytes]:
+    numbered = [value.partition(b" ") for value in hash_items(reply).values()]
+    return [body for _, _, body in sorted(numbered, key=lambda part: int(part[0]))]
+
+
+def read_boundaries(branch: BranchKey) -> Call[list[Boundary]]:
+    """Finalized windows that are not settled, in the order in which they closed (J13)."""
+    return Call(
+        command=("HGETALL", keys.branch_part(branch, "boundaries")),
+        decode=lambda reply: [loads(Boundary, body) for body in _ordered(reply)],
+    )
+
+
+def store_boundary(branch: BranchKey, fence: Fence, boundary: Boundary) -> Call[bool]:
+    """Finalize a window (J13). False: the fence is lost, an entry is gone or in another boundary: plan anew.
+
+    Storing the same boundary again is True.
+    """
+    claims = (*boundary.entry_ids, *((boundary.attach_id,) if boundary.attach_id else ()))
+    return Call(
+        script="store_boundary",
+        keys=(
+            keys.branch_lease(branch),
+            keys.journal(branch),
+            keys.branch_part(branch, "boundaries"),
+            keys.branch_part(branch, "claimed"),
+            keys.branch_part(branch, "record"),
+            keys.branch_part(branch, "sweeps"),
+        ),
+        args=(fence.token, fence.number, boundary.id, dumps(boundary), *claims),
+        decode=truth,
+    )
+
+
+def read_intents(branch: BranchKey) -> Call[list[Intent]]:
+    """Pushes that may have happened, oldest first (J15)."""
+    return Call(
+        command=("HGETALL", keys.branch_part(branch, "intents")),
+        decode=lambda reply: [loads(Intent, body) for body in _ordered(reply)],
+    )
+
+
+def store_intent(branch: BranchKey, fence: Fence, intent: Intent) -> Call[bool]:
+    """Say what a push is about to do (J15). False: the fence is lost or a window is settled already."""
+    return Call(
+        script="store_intent",
+        keys=(
+            keys.branch_lease(branch),
+            keys.branch_part(branch, "intents"),
+            keys.branch_part(branch, "boundaries"),
+            keys.branch_part(branch, "record"),
+        ),
+        args=(
+            fence.token,
+            fence.number,
+            intent.id,
+            dumps(intent),
+            *(window.boundary_id for window in intent.windows),
+        ),
+        decode=truth,
+    )
+
+
+def release_branch(
+    branch: BranchKey, fence: Fence, planned_last_id: str, due_at_ms: int | None
+) -> Call[bool]:
+    """Give up the lease and set the due time (J9).
+
+    ``planned_last_id`` is the id of the last entry that the plan saw ("" for none): anything newer
+    makes the branch due at once. ``due_at_ms`` is on the Redis clock; None = nothing is pending.
+    """
+    return Call(
+        script="release_branch",
+        keys=(
+            keys.branch_lease(branch),
+            keys.lease_index(LeaseKind.BRANCH),
+            keys.journal(branch),
+            keys.DUE,
+            keys.branch_part(branch, "record"),
+        ),
+        args=(
+            fence.token,
+            fence.number,
+            branch.id,
+            planned_last_id,
+            "" if due_at_ms is None else due_at_ms,
+            keys.hint("due"),
+        ),
+        decode=truth,
+    )
+
+
+def read_branch(branch: BranchKey) -> Call[BranchRecord]:
+    """Base, last push, unsettled entries and bytes."""
+
+    def decode(reply: Any) -> BranchRecord:
+        base, last_push, unsettled, entries = reply
+        return BranchRecord(
+            base=None if base is None else base.decode(),
+            last_push_ms=int(last_push or 0),
+            unsettled_bytes=int(unsettled or 0),
+            entries=int(entries),
+        )
+
+    return Call(
+        script="read_branch",
+        keys=(keys.branch_part(branch, "record"), keys.branch_part(branch, "bytes"), keys.journal(branch)),
+        decode=decode,
+    )
+
+
+def read_base(branch: BranchKey) -> Call[str | None]:
+    """The tip last known; None before the first settlement, "" when the branch did not exist."""
+    return Call(
+        command=("HGET", keys.branch_part(branch, "record"), "base"),
+        decode=lambda reply: None if reply is None else str(reply.decode()),
+    )
+
+
+def read_unsettled_bytes(branch: BranchKey) -> Call[dict[str, int]]:
+    """Unsettled bytes by target UID, and under "" in all (J8)."""
+
+    def decode(reply: Any) -> dict[str, int]:
+        return {
+            key.removeprefix("t:") if key != "all" else "": int(n) for key, n in hash_items(reply).items()
+        }
+
+    return Call(command=("HGETALL", keys.branch_part(branch, "bytes")), decode=decode)
+
+
+def note_rewrite(branch: BranchKey, fence: Fence | None, observed_tip: str) -> Call[bool]:
+    """The remote's history was rewritten (J19). False: this tip is noted already, or the fence is lost."""
+    return Call(
+        script="note_rewrite",
+        keys=(
+            keys.branch_lease(branch),
+            keys.branch_part(branch, "record"),
+            keys.branch_part(branch, "scopes"),
+        ),
+        args=(
+            fence.token if fence else "",
+            fence.number if fence else 0,
+            observed_tip,
+            keys.TARGET_PREFIX,
+            keys.hint("wanted:"),
+        ),
+        decode=lambda reply: int(reply) == 1,
+    )
+
+
+def branch_scopes(branch: BranchKey) -> Call[set[Scope]]:
+    """Every scope that ever appended to the branch."""
+
+    def decode(reply: Any) -> set[Scope]:
+        parts = (member.decode().partition("|") for member in reply)
+        return {keys.scope_of_field(uid, rest) for uid, _, rest in parts}
+
+    return Call(command=("SMEMBERS", keys.branch_part(branch, "scopes")), decode=decode)
+
+
+def write_branch_health(branch: BranchKey, health: BranchHealth) -> Call[None]:
+    """What the writer last met. Readers are hinted when it changed (topic ``branch:<id>``)."""
+    return Call(
+        script="write_record",
+        keys=(keys.branch_part(branch, "health"),),
+        args=("health", dumps(health), keys.hint(f"branch:{branch.id}")),
+        decode=nothing,
+    )
+
+
+def read_branch_health(branch: BranchKey) -> Call[BranchHealth | None]:
+    """What the writer last met; None before its first attempt."""
+    return Call(
+        command=("HGET", keys.branch_part(branch, "health"), "health"),
+        decode=lambda reply: None if reply is None else loads(BranchHealth, reply),
+    )

@@ -1,0 +1,166 @@
+"""Values to bytes and back.
+
+orjson writes our frozen dataclasses as they are; reading rebuilds them from their type hints, so a new
+field with a default needs no code here and an older value in Redis still reads. Bodies never pass
+through JSON: they are fields of their own, byte for byte.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import orjson
+
+from reverser.store import keys
+from reverser.store.model import (
+    AttachEntry,
+    Entry,
+    EventEntry,
+    RetireEntry,
+    StagedObject,
+    Stored,
+    SweepEntry,
+    UnsealedEntry,
+    digest_field,
+)
+
+T = TypeVar("T")
+
+_KINDS: dict[str, type[Entry]] = {
+    "event": EventEntry,
+    "sweep": SweepEntry,
+    "attach": AttachEntry,
+    "retire": RetireEntry,
+    "unsealed": UnsealedEntry,
+}
+_NAMES = {cls: name for name, cls in _KINDS.items()}
+
+OVERHEAD = 64
+"""Bytes counted for an entry beside its text: stream id, field names, bookkeeping."""
+
+
+def dumps(value: object) -> bytes:
+    """JSON of a dataclass or of plain values."""
+    return orjson.dumps(value, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} does not go into the store")
+
+
+def loads(cls: type[T], text: bytes | str) -> T:
+    """The ``cls`` that ``dumps`` wrote."""
+    return cast(T, _reader(cast(Hashable, cls))(orjson.loads(text)))
+
+
+@cache
+def _reader(hint: Hashable) -> Callable[[Any], Any]:
+    origin = get_origin(hint)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        hints = get_type_hints(hint)
+        readers = {f.name: _reader(hints[f.name]) for f in dataclasses.fields(hint)}
+
+        def build(data: Any) -> Any:
+            return hint(**{name: read(data[name]) for name, read in readers.items() if name in data})
+
+        return build
+    if origin in (Union, types.UnionType):
+        inner = [arg for arg in get_args(hint) if arg is not type(None)]
+        read = _reader(inner[0])
+        return lambda data: None if data is None else read(data)
+    if origin is tuple:
+        args = get_args(hint)
+        if len(args) == 2 and args[1] is Ellipsis:
+            item = _reader(args[0])
+            return lambda data: tuple(item(x) for x in data)
+        items = [_reader(arg) for arg in args]
+        return lambda data: tuple(read(x) for read, x in zip(items, data, strict=True))
+    if origin is frozenset:
+        member = _reader(get_args(hint)[0])
+        return lambda data: frozenset(member(x) for x in data)
+    if origin is Mapping:
+        value = _reader(get_args(hint)[1])
+        return lambda data: {key: value(x) for key, x in data.items()}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint
+    return lambda data: data
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Packed:
+    """An entry as its stream fields: kind, object, JSON, body and size in bytes."""
+
+    kind: str
+    object: str
+    meta: bytes
+    body: bytes
+    size: int
+
+    def args(self) -> tuple[str | bytes | int, ...]:
+        """In the order in which the scripts read them."""
+        return (self.kind, self.object, self.meta, self.body, self.size)
+
+
+def pack(entry: Entry) -> Packed:
+    """An entry as the append scripts take it."""
+    body = b""
+    ref = ""
+    bare: Entry = entry
+    if isinstance(entry, EventEntry):
+        body = entry.body
+        bare = dataclasses.replace(entry, body="")  # type: ignore[arg-type]  # bytes do not go into JSON
+        ref = digest_field(entry.object)
+    elif isinstance(entry, UnsealedEntry):
+        ref = digest_field(entry.object)
+    meta = dumps(bare)
+    return Packed(_NAMES[type(entry)], ref, meta, body, len(meta) + len(body) + OVERHEAD)
+
+
+def unpack(ident: bytes, fields: Sequence[bytes]) -> Stored:
+    """A stream entry (flat field list) as a value."""
+    data = dict(zip(fields[::2], fields[1::2], strict=True))
+    cls = _KINDS[data[b"k"].decode()]
+    entry = loads(cls, data[b"m"])
+    if isinstance(entry, EventEntry):
+        entry = dataclasses.replace(entry, body=data[b"b"])
+    elif isinstance(entry, SweepEntry):
+        entry = dataclasses.replace(
+            entry, first=data[b"f"] == b"1", count=int(data[b"c"]), released_hold=data[b"h"].decode()
+        )
+    return Stored(ident.decode(), entry, int(data[b"n"]))
+
+
+def pack_staged(item: StagedObject) -> tuple[str, bytes]:
+    """A staged object as a hash field and its value: one line of JSON, then the body."""
+    meta = dumps(dataclasses.replace(item, body=""))  # type: ignore[arg-type]  # bytes do not go into JSON
+    return f"{item.namespace}|{item.name}", meta + b"\n" + item.body
+
+
+def unpack_staged(value: bytes) -> StagedObject:
+    """The inverse of ``pack_staged``."""
+    meta, _, body = value.partition(b"\n")
+    return dataclasses.replace(loads(StagedObject, meta), body=body)
+
+
+def hash_items(reply: Any) -> dict[str, bytes]:
+    """HGETALL as text keys, whatever protocol version the client speaks."""
+    if isinstance(reply, dict):
+        return {key.decode(): value for key, value in reply.items()}
+    flat = list(reply)
+    return {key.decode(): value for key, value in zip(flat[::2], flat[1::2], strict=True)}
+
+
+def scope_values(target_uid: str, reply: Any, cls: type[T]) -> dict[Any, T]:
+    """A hash by scope field as a mapping by Scope."""
+    return {
+        keys.scope_of_field(target_uid, key): loads(cls, value) for key, value in hash_items(reply).items()
+    }

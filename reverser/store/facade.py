@@ -1,0 +1,364 @@
+"""The two doors to Redis: ``Store`` blocks, ``AsyncStore`` awaits; both send the very same calls.
+
+Every operation is a function of the modules beside this one; here it only becomes a method. Each call
+has a deadline (the connection's), and whatever keeps Redis from serving becomes ``StoreUnavailable``:
+repeat the call, every one of them is safe to repeat. A script error is a bug and stays one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+import redis
+import redis.asyncio
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    BusyLoadingError,
+    ConnectionError,
+    MasterDownError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TimeoutError,
+    TryAgainError,
+)
+
+from reverser.errors import SettingsInvalid, StoreUnavailable
+from reverser.store import appends, branches, leases, processes, settling, targets
+from reverser.store.calls import Call, script
+from reverser.store.hints import AsyncHints, Hints
+
+if TYPE_CHECKING:
+    RedisClient = redis.Redis
+    AsyncRedisClient = redis.asyncio.Redis
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DEADLINE_S = 5.0
+UNAVAILABLE = (
+    ConnectionError,
+    TimeoutError,
+    BusyLoadingError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TryAgainError,
+    OSError,
+)
+
+
+class _Blocking(Generic[P, T]):
+    """An operation as a method of ``Store``."""
+
+    def __init__(self, operation: Callable[P, Call[T]]) -> None:
+        self.operation = operation
+        self.__doc__ = operation.__doc__
+
+    def __get__(self, store: Store, owner: type[Store]) -> Callable[P, T]:
+        @functools.wraps(self.operation)
+        def method(*args: P.args, **kwargs: P.kwargs) -> T:
+            return store.run(self.operation(*args, **kwargs))
+
+        return method
+
+
+class _Awaiting(Generic[P, T]):
+    """An operation as a coroutine method of ``AsyncStore``."""
+
+    def __init__(self, operation: Callable[P, Call[T]]) -> None:
+        self.operation = operation
+        self.__doc__ = operation.__doc__
+
+    def __get__(self, store: AsyncStore, owner: type[AsyncStore]) -> Callable[P, Coroutine[Any, Any, T]]:
+        @functools.wraps(self.operation)
+        async def method(*args: P.args, **kwargs: P.kwargs) -> T:
+            return await store.run(self.operation(*args, **kwargs))
+
+        return method
+
+
+def _unavailable(error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"Redis cannot serve now ({type(error).__name__}): check that it runs, is reachable under "
+        "REVERSER_REDIS_URL and has memory left"
+    )
+
+
+def _options(deadline_s: float) -> dict[str, Any]:
+    # One silent second try lets a pooled connection outlive a restart of Redis.
+    return {
+        "socket_timeout": deadline_s,
+        "socket_connect_timeout": deadline_s,
+        "health_check_interval": 30,
+        "decode_responses": False,
+        "protocol": 2,
+    }
+
+
+def _verdict(policy: dict[str, str], persistence: dict[str, Any]) -> list[str]:
+    """Warnings of a server check; a policy under which Redis may evict is refused."""
+    if policy.get("maxmemory-policy", "noeviction") != "noeviction":
+        raise SettingsInvalid(
+            [
+                f"Redis has maxmemory-policy {policy['maxmemory-policy']}: the journal could be evicted. "
+                "Set maxmemory-policy noeviction."
+            ]
+        )
+    if not int(persistence.get("aof_enabled", 0)):
+        return [
+            "Redis runs without an append-only file: changes that wait for a push are lost when it stops. "
+            "Set appendonly yes."
+        ]
+    return []
+
+
+class Store:
+    """The blocking door, safe to share between threads."""
+
+    open_journal = _Blocking(appends.open_journal)
+    read_epoch = _Blocking(appends.read_epoch)
+    read_cursor = _Blocking(appends.read_cursor)
+    touch_cursor = _Blocking(appends.touch_cursor)
+    append_events = _Blocking(appends.append_events)
+    stage = _Blocking(appends.stage)
+    drop_staging = _Blocking(appends.drop_staging)
+    read_staging = _Blocking(appends.read_staging)
+    append_sweep = _Blocking(appends.append_sweep)
+    append_attach = _Blocking(appends.append_attach)
+    append_retire = _Blocking(appends.append_retire)
+
+    acquire_lease = _Blocking(leases.acquire_lease)
+    renew_lease = _Blocking(leases.renew_lease)
+    release_lease = _Blocking(leases.release_lease)
+    verify_fence = _Blocking(leases.verify_fence)
+    verify_branch = _Blocking(leases.verify_branch)
+    lease_holders = _Blocking(leases.lease_holders)
+
+    claim_due = _Blocking(branches.claim_due)
+    wake_branch = _Blocking(branches.wake_branch)
+    sweep_journals = _Blocking(branches.sweep_journals)
+    known_branches = _Blocking(branches.known_branches)
+    forget_branch = _Blocking(branches.forget_branch)
+    read_entries = _Blocking(branches.read_entries)
+    entry_ids = _Blocking(branches.entry_ids)
+    read_boundaries = _Blocking(branches.read_boundaries)
+    store_boundary = _Blocking(branches.store_boundary)
+    read_intents = _Blocking(branches.read_intents)
+    store_intent = _Blocking(branches.store_intent)
+    release_branch = _Blocking(branches.release_branch)
+    read_branch = _Blocking(branches.read_branch)
+    read_base = _Blocking(branches.read_base)
+    read_unsettled_bytes = _Blocking(branches.read_unsettled_bytes)
+    note_rewrite = _Blocking(branches.note_rewrite)
+    branch_scopes = _Blocking(branches.branch_scopes)
+    write_branch_health = _Blocking(branches.write_branch_health)
+    read_branch_health = _Blocking(branches.read_branch_health)
+
+    settle = _Blocking(settling.settle)
+    attach_outcome = _Blocking(settling.attach_outcome)
+    attach_pending = _Blocking(settling.attach_pending)
+    read_outcomes = _Blocking(settling.read_outcomes)
+
+    read_marks = _Blocking(targets.read_marks)
+    raise_wanted = _Blocking(targets.raise_wanted)
+    park = _Blocking(targets.park)
+    unpark = _Blocking(targets.unpark)
+    write_gate = _Blocking(targets.write_gate)
+    drop_gate = _Blocking(targets.drop_gate)
+    read_gate = _Blocking(targets.read_gate)
+    read_gates = _Blocking(targets.read_gates)
+    write_stream = _Blocking(targets.write_stream)
+    drop_stream = _Blocking(targets.drop_stream)
+    read_streams = _Blocking(targets.read_streams)
+    write_path_verdict = _Blocking(targets.write_path_verdict)
+    read_path_verdict = _Blocking(targets.read_path_verdict)
+    last_push = _Blocking(targets.last_push)
+    write_recipients = _Blocking(targets.write_recipients)
+    read_recipients = _Blocking(targets.read_recipients)
+    read_digests = _Blocking(targets.read_digests)
+    forget_digests = _Blocking(targets.forget_digests)
+    read_unsealed = _Blocking(targets.read_unsealed)
+    clear_unsealed = _Blocking(targets.clear_unsealed)
+    read_holds = _Blocking(targets.read_holds)
+    release_hold = _Blocking(targets.release_hold)
+    forget_target = _Blocking(targets.forget_target)
+    wake_target = _Blocking(targets.wake_target)
+
+    heartbeat = _Blocking(processes.heartbeat)
+    heartbeats = _Blocking(processes.heartbeats)
+    time_ms = _Blocking(processes.time_ms)
+    publish = _Blocking(processes.publish)
+
+    def __init__(self, client: RedisClient) -> None:
+        self.client: Any = client
+
+    @classmethod
+    def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> Store:
+        """A store for ``url`` (redis://, rediss://, unix://). Nothing is sent yet."""
+        from redis.retry import Retry
+
+        retry = Retry(NoBackoff(), 1)
+        return cls(redis.Redis.from_url(url, retry=retry, **_options(deadline_s)))
+
+    def run(self, call: Call[T]) -> T:
+        """Send one call. Raises StoreUnavailable when Redis cannot serve it in time."""
+        try:
+            if call.command:
+                return call.decode(self.client.execute_command(*call.command))
+            lua = script(call.script)
+            head = (lua.sha, len(call.keys), *call.keys, *call.args)
+            try:
+                reply = self.client.execute_command("EVALSHA", *head)
+            except NoScriptError:
+                reply = self.client.execute_command("EVAL", lua.text, *head[1:])
+            return call.decode(reply)
+        except UNAVAILABLE as error:
+            raise _unavailable(error) from error
+
+    def check_server(self) -> list[str]:
+        """Warnings about the server's settings; refuses (SettingsInvalid) one that may evict the journal."""
+        try:
+            policy = self.client.config_get("maxmemory-policy")
+            persistence = self.client.info("persistence")
+        except UNAVAILABLE as error:
+            raise _unavailable(error) from error
+        return _verdict(_text(policy), persistence)
+
+    def subscribe(self, *topics: str) -> Hints:
+        """Listen to hints (close it when done)."""
+        return Hints(self.client, topics)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+
+class AsyncStore:
+    """The asyncio door, for one event loop."""
+
+    open_journal = _Awaiting(appends.open_journal)
+    read_epoch = _Awaiting(appends.read_epoch)
+    read_cursor = _Awaiting(appends.read_cursor)
+    touch_cursor = _Awaiting(appends.touch_cursor)
+    append_events = _Awaiting(appends.append_events)
+    stage = _Awaiting(appends.stage)
+    drop_staging = _Awaiting(appends.drop_staging)
+    read_staging = _Awaiting(appends.read_staging)
+    append_sweep = _Awaiting(appends.append_sweep)
+    append_attach = _Awaiting(appends.append_attach)
+    append_retire = _Awaiting(appends.append_retire)
+
+    acquire_lease = _Awaiting(leases.acquire_lease)
+    renew_lease = _Awaiting(leases.renew_lease)
+    release_lease = _Awaiting(leases.release_lease)
+    verify_fence = _Awaiting(leases.verify_fence)
+    verify_branch = _Awaiting(leases.verify_branch)
+    lease_holders = _Awaiting(leases.lease_holders)
+
+    claim_due = _Awaiting(branches.claim_due)
+    wake_branch = _Awaiting(branches.wake_branch)
+    sweep_journals = _Awaiting(branches.sweep_journals)
+    known_branches = _Awaiting(branches.known_branches)
+    forget_branch = _Awaiting(branches.forget_branch)
+    read_entries = _Awaiting(branches.read_entries)
+    entry_ids = _Awaiting(branches.entry_ids)
+    read_boundaries = _Awaiting(branches.read_boundaries)
+    store_boundary = _Awaiting(branches.store_boundary)
+    read_intents = _Awaiting(branches.read_intents)
+    store_intent = _Awaiting(branches.store_intent)
+    release_branch = _Awaiting(branches.release_branch)
+    read_branch = _Awaiting(branches.read_branch)
+    read_base = _Awaiting(branches.read_base)
+    read_unsettled_bytes = _Awaiting(branches.read_unsettled_bytes)
+    note_rewrite = _Awaiting(branches.note_rewrite)
+    branch_scopes = _Awaiting(branches.branch_scopes)
+    write_branch_health = _Awaiting(branches.write_branch_health)
+    read_branch_health = _Awaiting(branches.read_branch_health)
+
+    settle = _Awaiting(settling.settle)
+    attach_outcome = _Awaiting(settling.attach_outcome)
+    attach_pending = _Awaiting(settling.attach_pending)
+    read_outcomes = _Awaiting(settling.read_outcomes)
+
+    read_marks = _Awaiting(targets.read_marks)
+    raise_wanted = _Awaiting(targets.raise_wanted)
+    park = _Awaiting(targets.park)
+    unpark = _Awaiting(targets.unpark)
+    write_gate = _Awaiting(targets.write_gate)
+    drop_gate = _Awaiting(targets.drop_gate)
+    read_gate = _Awaiting(targets.read_gate)
+    read_gates = _Awaiting(targets.read_gates)
+    write_stream = _Awaiting(targets.write_stream)
+    drop_stream = _Awaiting(targets.drop_stream)
+    read_streams = _Awaiting(targets.read_streams)
+    write_path_verdict = _Awaiting(targets.write_path_verdict)
+    read_path_verdict = _Awaiting(targets.read_path_verdict)
+    last_push = _Awaiting(targets.last_push)
+    write_recipients = _Awaiting(targets.write_recipients)
+    read_recipients = _Awaiting(targets.read_recipients)
+    read_digests = _Awaiting(targets.read_digests)
+    forget_digests = _Awaiting(targets.forget_digests)
+    read_unsealed = _Awaiting(targets.read_unsealed)
+    clear_unsealed = _Awaiting(targets.clear_unsealed)
+    read_holds = _Awaiting(targets.read_holds)
+    release_hold = _Awaiting(targets.release_hold)
+    forget_target = _Awaiting(targets.forget_target)
+    wake_target = _Awaiting(targets.wake_target)
+
+    heartbeat = _Awaiting(processes.heartbeat)
+    heartbeats = _Awaiting(processes.heartbeats)
+    time_ms = _Awaiting(processes.time_ms)
+    publish = _Awaiting(processes.publish)
+
+    def __init__(self, client: AsyncRedisClient) -> None:
+        self.client: Any = client
+
+    @classmethod
+    def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> AsyncStore:
+        """A store for ``url`` (redis://, rediss://, unix://). Nothing is sent yet."""
+        from redis.asyncio.retry import Retry
+
+        retry = Retry(NoBackoff(), 1)
+        return cls(redis.asyncio.Redis.from_url(url, retry=retry, **_options(deadline_s)))
+
+    async def run(self, call: Call[T]) -> T:
+        """Send one call. Raises StoreUnavailable when Redis cannot serve it in time."""
+        try:
+            if call.command:
+                return call.decode(await self.client.execute_command(*call.command))
+            lua = script(call.script)
+            head = (lua.sha, len(call.keys), *call.keys, *call.args)
+            try:
+                reply = await self.client.execute_command("EVALSHA", *head)
+            except NoScriptError:
+                reply = await self.client.execute_command("EVAL", lua.text, *head[1:])
+            return call.decode(reply)
+        except UNAVAILABLE as error:
+            raise _unavailable(error) from error
+
+    async def check_server(self) -> list[str]:
+        """Warnings about the server's settings; refuses (SettingsInvalid) one that may evict the journal."""
+        try:
+            policy = await self.client.config_get("maxmemory-policy")
+            persistence = await self.client.info("persistence")
+        except UNAVAILABLE as error:
+            raise _unavailable(error) from error
+        return _verdict(_text(policy), persistence)
+
+    def subscribe(self, *topics: str) -> AsyncHints:
+        """Listen to hints (``async with``)."""
+        return AsyncHints(self.client, topics)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()
+
+
+def _text(pairs: Any) -> dict[str, str]:
+    def as_text(part: Any) -> str:
+        return part.decode() if isinstance(part, bytes) else str(part)
+
+    return {as_text(key): as_text(value) for key, value in pairs.items()}

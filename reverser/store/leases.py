@@ -1,0 +1,78 @@
+"""Leases with fencing numbers.
+
+A lease is a random token of its holder together with a number that only rises. Both must match, so
+neither a paused holder that wakes up late nor a Redis that lost its counters lets two parties write.
+Asking again with the same token extends the lease, so a timed-out call can simply be repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reverser.store import keys
+from reverser.store.calls import Call, truth
+from reverser.store.codec import hash_items
+from reverser.store.model import BranchKey, Fence, LeaseKind
+
+COUNTER_TTL_S = 7 * 24 * 3600
+
+
+def acquire_lease(kind: LeaseKind, id: str, token: str, ttl_ms: int, holder: str) -> Call[Fence | None]:
+    """Take the lease of ``id`` for ``ttl_ms``; None while another token holds it.
+
+    For branches ``id`` is ``BranchKey.id``. ``holder`` is shown to people, nothing depends on it.
+    """
+
+    def decode(reply: Any) -> Fence | None:
+        return None if reply is None else Fence(token, int(reply))
+
+    record = f"{keys.journal_of(id)}:record" if kind is LeaseKind.BRANCH else ""
+    return Call(
+        script="acquire_lease",
+        keys=(keys.lease(kind, id), keys.lease_number(kind, id), keys.lease_index(kind), record),
+        args=(token, ttl_ms, holder, id, COUNTER_TTL_S),
+        decode=decode,
+    )
+
+
+def renew_lease(kind: LeaseKind, id: str, fence: Fence, ttl_ms: int) -> Call[bool]:
+    """Extend it; False when it is another's or ran out: stop at once."""
+    return Call(
+        script="renew_lease",
+        keys=(keys.lease(kind, id),),
+        args=(fence.token, fence.number, ttl_ms),
+        decode=truth,
+    )
+
+
+def release_lease(kind: LeaseKind, id: str, fence: Fence) -> Call[bool]:
+    """Give it up. A branch is rather released with ``release_branch``, which also sets its due time."""
+    return Call(
+        script="release_lease",
+        keys=(keys.lease(kind, id), keys.lease_index(kind)),
+        args=(fence.token, fence.number, id),
+        decode=truth,
+    )
+
+
+def verify_fence(kind: LeaseKind, id: str, fence: Fence) -> Call[bool]:
+    """Whether the lease is still held under this pair (J15: before and after every attempt)."""
+
+    def decode(reply: Any) -> bool:
+        return list(reply) == [fence.token.encode(), str(fence.number).encode()]
+
+    return Call(command=("HMGET", keys.lease(kind, id), "token", "number"), decode=decode)
+
+
+def verify_branch(branch: BranchKey, fence: Fence) -> Call[bool]:
+    """``verify_fence`` for a branch."""
+    return verify_fence(LeaseKind.BRANCH, branch.id, fence)
+
+
+def lease_holders(kind: LeaseKind) -> Call[dict[str, str]]:
+    """Who holds what now: id to holder."""
+
+    def decode(reply: Any) -> dict[str, str]:
+        return {key: value.decode() for key, value in hash_items(reply).items()}
+
+    return Call(script="living", keys=(keys.lease_index(kind),), args=("holder",), decode=decode)

