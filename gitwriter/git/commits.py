@@ -1,0 +1,209 @@
+"""Making commits in a bare clone, at the cost of the change and not of the repository.
+
+``git fast-import`` takes the changed files of any number of commits in one stream, touches only the trees
+on their way, and writes one pack: no index, no work tree, nothing unencrypted on the disk beside what is
+committed. Messages and names go in as exact byte counts, so no porcelain edits them. Git's stream format
+has no room for a signature; for a signed commit the stream builds the tree, and the commit object is then
+written whole, with the signature over exactly the bytes that it will have.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gitwriter.git.environment import base_environment, git_binary
+from gitwriter.git.errors import CloneDamaged
+from gitwriter.identity import Ident
+from reverser.errors import ResourceRefused
+from reverser.trust.child import killed_after, run, start, stop
+
+_REF = "refs/reverser/attempt"
+_DEADLINE = 120.0
+
+
+class Signer(Protocol):
+    """Signs a commit object."""
+
+    def sign(self, payload: bytes) -> str:
+        """The armored signature over ``payload``, lines separated by a newline, none at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A commit that was made, and its tree (equal trees = nothing changed)."""
+
+    commit: str
+    tree: str
+
+
+class CommitSession:
+    """One fast-import child for the commits of an attempt. Use as a context manager.
+
+    Leaving the block normally makes everything durable; leaving it by an exception throws it away.
+    """
+
+    def __init__(self, path: Path, *, deadline: float = _DEADLINE) -> None:
+        self._path = path
+        self._deadline = deadline
+        self._marks: dict[str, int] = {}
+        self._count = 0
+        self._process: subprocess.Popen[bytes] | None = start(
+            [
+                git_binary(),
+                "--git-dir",
+                str(path),
+                "fast-import",
+                "--quiet",
+                "--done",
+                "--force",
+                "--date-format=raw",
+            ],
+            env=base_environment(),
+        )
+
+    def __enter__(self) -> CommitSession:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.abort()
+
+    def commit(
+        self,
+        *,
+        parent: str | None,
+        files: Mapping[str, bytes | None],
+        author: Ident,
+        committer: Ident,
+        when: int,
+        message: bytes,
+        signer: Signer | None = None,
+        executable: Collection[str] = (),
+    ) -> Made:
+        """Add a commit; its objects are readable by others after ``finish``.
+
+        ``files`` maps paths from the root to new content (None = delete); paths in ``executable`` keep
+        mode 100755. ``parent`` is a commit in the clone or of this session, None for a root commit;
+        ``when`` is in Unix seconds. Raises ResourceRefused for a path git must not hold, CloneDamaged when
+        git cannot build on the parent, and whatever the signer raises (nothing is committed then).
+        """
+        for path in files:
+            check_path(path)
+        self._count += 1
+        mark = self._count
+        names = b"author %s\ncommitter %s\n" % (_ident(author, when), _ident(committer, when))
+        stream = [
+            f"reset {_REF}\n".encode(),
+            f"commit {_REF}\nmark :{mark}\n".encode(),
+            names,
+            b"data %d\n%s\n" % (len(message), message),
+        ]
+        if parent is not None:
+            known = self._marks.get(parent)
+            stream.append(f"from :{known}\n".encode() if known else f"from {parent}\n".encode())
+        stream += [b"D %s\n" % _quote(path) for path, content in files.items() if content is None]
+        for path, content in files.items():
+            if content is not None:
+                mode = b"100755" if path in executable else b"100644"
+                stream.append(b"M %s inline %s\ndata %d\n%s\n" % (mode, _quote(path), len(content), content))
+        stream.append(f"\nget-mark :{mark}\n".encode())
+        commit = self._ask(b"".join(stream)).strip().decode()
+        tree = self._ask(b'ls :%d ""\n' % mark).split()[2].decode()
+        if signer is not None:
+            commit = self._write_signed(signer, tree=tree, parent=parent, names=names, message=message)
+        self._marks[commit] = mark
+        return Made(commit, tree)
+
+    def finish(self) -> None:
+        """Write everything out. Raises CloneDamaged when git could not."""
+        process = self._process
+        if process is None:
+            return
+        self._process = None
+        try:
+            with killed_after(process, self._deadline):
+                assert process.stdin
+                try:
+                    process.stdin.write(b"done\n")
+                    process.stdin.close()
+                except BrokenPipeError:
+                    raise CloneDamaged("git fast-import ended early; the clone is fetched anew") from None
+                if process.wait() != 0:
+                    raise CloneDamaged("git fast-import failed; the clone is fetched anew")
+        finally:
+            stop(process)
+
+    def abort(self) -> None:
+        """Throw the session's commits away."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            stop(process)
+
+    def _ask(self, request: bytes) -> bytes:
+        process = self._process
+        if process is None:
+            raise CloneDamaged("the commit session is over")
+        assert process.stdin and process.stdout
+        answer = b""
+        with killed_after(process, self._deadline):
+            try:
+                process.stdin.write(request)
+                process.stdin.flush()
+                answer = process.stdout.readline()
+            except BrokenPipeError:
+                pass  # no answer: handled below
+        if not answer.endswith(b"\n"):
+            self.abort()
+            raise CloneDamaged("git fast-import cannot build on this clone; it is fetched anew")
+        return answer
+
+    def _write_signed(
+        self,
+        signer: Signer,
+        *,
+        tree: str,
+        parent: str | None,
+        names: bytes,
+        message: bytes,
+    ) -> str:
+        head = f"tree {tree}\n".encode() + (f"parent {parent}\n".encode() if parent else b"") + names
+        signature = signer.sign(head + b"\n" + message)
+        raw = head + b"gpgsig " + signature.replace("\n", "\n ").encode() + b"\n\n" + message
+        done = run(
+            [git_binary(), "--git-dir", str(self._path), "hash-object", "-t", "commit", "-w", "--stdin"],
+            env=base_environment(),
+            deadline=self._deadline,
+            data=raw,
+        )
+        if not done.ok:
+            raise CloneDamaged("git cannot write a signed commit into the clone; it is fetched anew")
+        return done.stdout.strip().decode()
+
+
+def check_path(path: str) -> None:
+    """Raises ResourceRefused for a path that git or a careful checkout refuses."""
+    parts = path.split("/")
+    bad = (
+        any(part in ("", ".", "..") or part.lower().rstrip(". ") in (".git", "git~1") for part in parts)
+        or any(ord(char) < 32 or ord(char) == 127 for char in path)
+        or len(path.encode("utf-8", "surrogateescape")) > 4096
+        or any(len(part.encode("utf-8", "surrogateescape")) > 255 for part in parts)
+    )
+    if bad:
+        raise ResourceRefused("UnsafePath", f"the path {path[:200]!r} cannot be written to Git")
+
+
+def _ident(who: Ident, when: int) -> bytes:
+    return f"{who.name} <{who.email}> {when} +0000".encode("utf-8", "surrogateescape")
+
+
+def _quote(path: str) -> bytes:
+    """A path as fast-import reads it back, whatever it holds."""
+    raw = path.encode("utf-8", "surrogateescape")
+    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'

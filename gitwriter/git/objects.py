@@ -1,0 +1,131 @@
+"""Reading trees and blobs from the clone, in bulk.
+
+One ``cat-file --batch`` child serves all blobs of an attempt, so that reading ten thousand manifests costs
+one process. Listings use NUL-terminated output: no path needs unquoting, whatever bytes it holds.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from gitwriter.git.environment import base_environment, git_binary
+from gitwriter.git.errors import CloneDamaged
+from reverser.trust.child import killed_after, start, stop
+
+SYMLINK = "120000"
+SUBMODULE = "160000"
+_BATCH = 200  # 41 bytes each: always fits into the pipe, so writing never waits for reading
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """One file of a tree: path from the repository's root, octal mode, blob id, size in bytes."""
+
+    path: str
+    mode: str
+    blob: str
+    size: int
+
+    @property
+    def regular(self) -> bool:
+        return self.mode.startswith("100")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffEntry:
+    """One path that differs between two trees. ``blob`` and ``mode`` are the newer side's, or empty."""
+
+    path: str
+    mode: str
+    blob: str
+
+    @property
+    def deleted(self) -> bool:
+        return not self.blob
+
+
+def parse_tree(listing: bytes) -> list[TreeEntry]:
+    """Entries of ``ls-tree -r -z -l``."""
+    entries = []
+    for record in listing.split(b"\0"):
+        if record:
+            head, _, path = record.partition(b"\t")
+            mode, _, blob, size = head.split()
+            entries.append(
+                TreeEntry(
+                    path.decode("utf-8", "surrogateescape"),
+                    mode.decode(),
+                    blob.decode(),
+                    0 if size == b"-" else int(size),
+                )
+            )
+    return entries
+
+
+def parse_diff(listing: bytes) -> list[DiffEntry]:
+    """Entries of ``diff-tree -r -z --raw``: pairs of a head and a path."""
+    parts = iter(listing.split(b"\0"))
+    entries = []
+    for head in parts:
+        if not head:
+            break
+        path = next(parts).decode("utf-8", "surrogateescape")
+        _, mode, _, blob, status = head.decode().split(" ")
+        gone = status == "D"
+        entries.append(DiffEntry(path, "" if gone else mode, "" if gone else blob))
+    return entries
+
+
+class BlobReader:
+    """A long-lived ``cat-file --batch``; ends with ``close`` (or with the thread that started it)."""
+
+    def __init__(self, path: Path) -> None:
+        self._process: subprocess.Popen[bytes] | None = start(
+            [git_binary(), "--git-dir", str(path), "cat-file", "--batch"], env=base_environment()
+        )
+
+    def read(self, ids: Sequence[str], *, deadline: float) -> Iterator[tuple[str, bytes]]:
+        """Yield (id, content) in the order asked. Raises CloneDamaged for a missing object.
+
+        ``deadline`` is in seconds and counts for each batch.
+        """
+        remaining = iter(ids)
+        while batch := list(islice(remaining, _BATCH)):
+            yield from self._read_batch(batch, deadline)
+
+    def _read_batch(self, batch: list[str], deadline: float) -> list[tuple[str, bytes]]:
+        process = self._process
+        if process is None:
+            raise CloneDamaged("the blob reader is closed")
+        assert process.stdin and process.stdout
+        found = []
+        with killed_after(process, deadline):
+            try:
+                process.stdin.write("".join(f"{oid}\n" for oid in batch).encode())
+                process.stdin.flush()
+            except BrokenPipeError:
+                raise self._broken("stopped answering") from None
+            for oid in batch:
+                head = process.stdout.readline().split()
+                if len(head) != 3:
+                    raise self._broken(f"has no object {oid[:12]}")
+                size = int(head[2])
+                content = process.stdout.read(size + 1)
+                if len(content) != size + 1:
+                    raise self._broken("stopped in the middle of an object")
+                found.append((oid, content[:-1]))
+        return found
+
+    def _broken(self, what: str) -> CloneDamaged:
+        self.close()
+        return CloneDamaged(f"the clone {what}; it is fetched anew")
+
+    def close(self) -> None:
+        """End the child; harmless when it has ended."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            stop(process, grace=0.2)

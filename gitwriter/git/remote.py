@@ -1,0 +1,146 @@
+"""The remote that a command may talk to, and how its secrets reach git.
+
+Secrets enter as memory files: a git configuration with the authorization header and the TLS material, an
+ssh configuration with the key and the trusted host keys. Neither argv, nor the environment, nor the
+clone's configuration, nor a disk ever holds one, and they end with the command.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from gitwriter.git.environment import base_environment
+from reverser.errors import SecretMalformed
+from reverser.trust.credentials import ANONYMOUS, Basic, Bearer, Credentials, GitHubApp, SshKey
+from reverser.trust.github import TokenSource
+from reverser.trust.hosts import KnownHosts
+from reverser.trust.memfile import MemoryFiles
+from reverser.trust.urls import RepositoryUrl, Scheme, parse_repository_url
+from reverser.trust.values import SecretValue
+
+_log = logging.getLogger(__name__)
+
+# Read as git's "global" configuration, which also reaches the receiving side of a file:// remote; that
+# side may belong to another user, so ownership checks are off. Nothing that concerns hooks may stand here:
+# the remote's own hooks must run.
+_SHARED = "[safe]\n\tdirectory = *\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A repository to talk to: validated URL, credentials, and the host keys to trust (ssh only)."""
+
+    url: RepositoryUrl
+    credentials: Credentials = ANONYMOUS
+    known_hosts: KnownHosts | None = None
+    tokens: TokenSource | None = field(default=None, compare=False)
+    """Mints GitHub App tokens; needed only for those credentials."""
+
+    @classmethod
+    def of(
+        cls, url: str, credentials: Credentials = ANONYMOUS, known_hosts: KnownHosts | None = None
+    ) -> Remote:
+        """A remote from the text of a URL. Raises ConfigInvalid for a URL that is not allowed."""
+        return cls(parse_repository_url(url), credentials, known_hosts)
+
+    @property
+    def secrets(self) -> tuple[SecretValue, ...]:
+        """Values to remove from anything the remote said."""
+        return self.credentials.secrets
+
+    @contextmanager
+    def environment(self) -> Iterator[Mapping[str, str]]:
+        """The environment for one network command; its memory files end with the block.
+
+        Raises SecretMalformed for credentials that cannot serve this URL, RemoteUnavailable where a token
+        cannot be minted now.
+        """
+        environment = base_environment()
+        with MemoryFiles() as files:
+            config = _SHARED
+            if self.url.web:
+                config += self._http(files)
+            elif self.url.scheme is Scheme.SSH:
+                environment["GIT_SSH_VARIANT"] = "ssh"
+                environment["GIT_SSH_COMMAND"] = shlex.join(["ssh", "-F", self._ssh(files)])
+            environment["GIT_CONFIG_GLOBAL"] = files.add(config.encode())
+            yield environment
+
+    def _http(self, files: MemoryFiles) -> str:
+        tls, lines = self.credentials.tls, []
+        header = self._authorization()
+        if header:
+            lines.append(f'extraHeader = "{_quoted(header)}"')
+        if tls.ca:
+            lines.append(f"sslCAInfo = {files.add(tls.ca)}")
+        if tls.client_cert:
+            lines.append(f"sslCert = {files.add(tls.client_cert)}")
+            lines.append(f"sslKey = {files.add(tls.client_key.reveal())}")
+        host = f"[{self.url.host}]" if ":" in self.url.host else self.url.host
+        port = f":{self.url.port}" if self.url.port else ""
+        section = f'[http "{self.url.scheme}://{host}{port}/"]\n'  # never sent to another host
+        return section + "".join(f"\t{line}\n" for line in lines)
+
+    def _authorization(self) -> str:
+        login = self.credentials.login
+        if isinstance(login, Basic):
+            return _basic(login.username, login.password)
+        if isinstance(login, Bearer):
+            return f"Authorization: Bearer {login.token.reveal().decode()}"
+        if isinstance(login, GitHubApp):
+            tokens = self.tokens if self.tokens is not None else TokenSource()
+            return _basic("x-access-token", tokens.token(login))
+        return ""
+
+    def _ssh(self, files: MemoryFiles) -> str:
+        login, hosts = self.credentials.login, self.known_hosts
+        if hosts is None:
+            raise SecretMalformed("no SSH host keys were resolved for this repository")
+        lines = [
+            "User git" if not self.url.user else "",
+            "BatchMode yes",
+            "IdentitiesOnly yes",
+            "IdentityAgent none",
+            "PreferredAuthentications publickey",
+            "UserKnownHostsFile " + (files.add(hosts.content) if hosts.content else "/dev/null"),
+            "GlobalKnownHostsFile /dev/null",
+            "UpdateHostKeys no",
+            "VerifyHostKeyDNS no",
+            "CheckHostIP no",
+            "ForwardAgent no",
+            "ForwardX11 no",
+            "ControlMaster no",
+            "ControlPath none",
+            "ProxyCommand none",
+            "PermitLocalCommand no",
+            "LogLevel ERROR",
+            "ConnectTimeout 20",
+            "ServerAliveInterval 15",
+            "ServerAliveCountMax 3",
+        ]
+        if hosts.verify:
+            lines.append("StrictHostKeyChecking yes")
+        else:
+            _log.warning(
+                "SSH host keys of %s are NOT verified: --insecure-allow-missing-known-hosts is set",
+                self.url.host,
+            )
+            lines.append("StrictHostKeyChecking no")
+        if isinstance(login, SshKey):
+            lines.append(f"IdentityFile {files.add(login.private_key.reveal())}")
+        return files.add(("Host *\n" + "".join(f"  {line}\n" for line in lines if line)).encode())
+
+
+def _basic(username: str, password: SecretValue) -> str:
+    pair = username.encode() + b":" + password.reveal()
+    return f"Authorization: Basic {base64.b64encode(pair).decode()}"
+
+
+def _quoted(value: str) -> str:
+    """A value inside double quotes of a git configuration file."""
+    return value.replace("\\", "\\\\").replace('"', '\\"')

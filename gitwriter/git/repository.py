@@ -1,0 +1,388 @@
+"""The bare clone of one branch: list, fetch, read, commit, push.
+
+The clone is a cache that one process owns while it is open. Nothing in it is trusted to say where the
+remote is: existence and tips come from the remote's ref listing, a push is a compare-and-swap on exactly
+the tip that was built on, and every network call has a deadline and ends when the remote falls silent.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitwriter.git import clone
+from gitwriter.git.commits import CommitSession, Signer
+from gitwriter.git.environment import base_environment, git_binary
+from gitwriter.git.errors import CloneDamaged
+from gitwriter.git.objects import SYMLINK, BlobReader, DiffEntry, TreeEntry, parse_diff, parse_tree
+from gitwriter.git.pushing import PushResult, Unknown, Verdict, judge, parse_report, server_words, settled
+from gitwriter.git.remote import Remote
+from gitwriter.identity import Ident
+from reverser.errors import LostRace, RemoteRejected, RemoteUnavailable
+from reverser.trust.child import ChildTimeout, Completed, run
+from reverser.trust.urls import validate_branch
+from reverser.trust.values import redact
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+_TRACKING = "refs/remotes/origin/"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds: local commands, listing, a silent remote, and a whole transfer however lively."""
+
+    local: float = 60.0
+    listing: float = 30.0
+    silence: float = 45.0
+    transfer: float = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRefs:
+    """A listing: the default branch (None if the remote names none that exists), and all branches' tips."""
+
+    head: str | None
+    branches: Mapping[str, str]
+
+
+def list_remote(remote: Remote, *, deadlines: Deadlines = Deadlines()) -> RemoteRefs:
+    """List a remote without a clone. Raises RemoteUnavailable, SecretMalformed."""
+    done = _network(remote, ["ls-remote", "--symref", "--", remote.url.text], deadlines.listing, None)
+    if not done.ok:
+        raise RemoteUnavailable(_failure("cannot list the remote", remote, done.stderr))
+    head, branches = None, {}
+    for line in done.stdout.decode("utf-8", "surrogateescape").splitlines():
+        value, _, name = line.partition("\t")
+        if name == "HEAD" and value.startswith("ref: refs/heads/"):
+            head = value.removeprefix("ref: refs/heads/")
+        elif name.startswith("refs/heads/"):
+            branches[name.removeprefix("refs/heads/")] = value
+    return RemoteRefs(head if head in branches else None, branches)
+
+
+class BareRepository:
+    """An open clone. Close it (or use it as a context manager): it holds a lock and a child process."""
+
+    def __init__(self, path: Path, lock: int, deadlines: Deadlines) -> None:
+        self.path = path
+        self._lock: int | None = lock
+        self._deadlines = deadlines
+        self._reader: BlobReader | None = None
+        self._damaged = False
+
+    @classmethod
+    def open_or_create(
+        cls,
+        path: Path,
+        url: str,
+        *,
+        deadlines: Deadlines = Deadlines(),
+    ) -> BareRepository:
+        """Take the clone at ``path`` for this process, making or replacing it as needed.
+
+        Raises CloneUnusable when another process has it or the disk refuses.
+        """
+        lock = clone.acquire(path)
+        try:
+            clone.prepare(path, url)
+        except BaseException:
+            os.close(lock)
+            raise
+        return cls(path, lock, deadlines)
+
+    def __enter__(self) -> BareRepository:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, CloneDamaged):
+            self._damaged = True
+        self.close()
+
+    def close(self) -> None:
+        """End the reader, remove a damaged clone, release the lock. Harmless when repeated."""
+        if self._lock is None:
+            return
+        try:
+            self.release_reader()
+            if self._damaged:
+                clone.remove(self.path)
+        finally:
+            os.close(self._lock)
+            self._lock = None
+
+    def discard(self) -> None:
+        """Remove the clone when it is closed."""
+        self._damaged = True
+
+    def release_reader(self) -> None:
+        """End the blob reader until it is needed again."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    # -- the remote
+
+    def list_remote(self, remote: Remote) -> RemoteRefs:
+        """The remote's branches now. Raises RemoteUnavailable, SecretMalformed."""
+        return list_remote(remote, deadlines=self._deadlines)
+
+    def fetch(
+        self, remote: Remote, refs: Mapping[str, str], *, depth: int | None = None
+    ) -> Mapping[str, str]:
+        """Fetch branches, given their listed tips; returns the tips that are here now.
+
+        What is here already is not fetched. Without ``depth`` a branch that was never fetched comes with
+        its tip alone, later only what is new; ``depth`` deepens (0 = everything). Raises LostRace when a
+        branch vanished since it was listed, RemoteUnavailable otherwise.
+        """
+        have = self._tracked()
+        wanted = [name for name, tip in refs.items() if depth is not None or have.get(name) != tip]
+        for name in wanted:
+            validate_branch(name)
+        for names, flags in self._fetch_plan(wanted, have, depth):
+            specs = [f"+refs/heads/{name}:{_TRACKING}{name}" for name in names]
+            arguments = ["fetch", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--progress"]
+            arguments += ["--no-recurse-submodules", "--refmap=", "--force", *flags]
+            done = self._transfer(remote, [*arguments, "--", remote.url.text, *specs])
+            if not done.ok:
+                listed = self.list_remote(remote).branches
+                if any(name not in listed for name in names):
+                    raise LostRace("a branch vanished from the remote while it was fetched")
+                raise RemoteUnavailable(_failure("cannot fetch from the remote", remote, done.stderr))
+        tracked = self._tracked()
+        return {name: tracked[name] for name in refs}
+
+    def _fetch_plan(
+        self, wanted: list[str], have: Mapping[str, str], depth: int | None
+    ) -> list[tuple[list[str], list[str]]]:
+        if depth is not None:
+            flag = f"--depth={depth}" if depth else "--unshallow"
+            flags = [flag] if depth or self.shallow() else []
+            return [(wanted, flags)] if wanted else []
+        known = [name for name in wanted if name in have]
+        fresh = [name for name in wanted if name not in have]
+        # A depth would cut the known branches' history off again, so the two go separately; a new branch
+        # in a clone that has another one is fetched as what is new, too.
+        plan = [(known, []), (fresh, [] if have else ["--depth=1"])]
+        return [(names, flags) for names, flags in plan if names]
+
+    def shallow(self) -> bool:
+        """Whether history is cut off somewhere."""
+        return (self.path / "shallow").exists()
+
+    def is_ancestor(self, old: str, new: str) -> bool | None:
+        """Whether ``old`` is reachable from ``new``; None where the clone's history is too short to tell."""
+        if old == new:
+            return True
+        if not self.has_commit(new):
+            return None
+        if self.has_commit(old):
+            done = self._git("merge-base", "--is-ancestor", old, new)
+            if done.returncode == 0:
+                return True
+            if done.returncode != 1:
+                return None
+        if not self.shallow():
+            return False
+        cut = set((self.path / "shallow").read_text().split())
+        roots = self._checked("rev-list", "--max-parents=0", new).decode().split()
+        return None if cut.intersection(roots) else False
+
+    def contains(self, remote: Remote, *, branch: str, old: str, tip: str) -> bool:
+        """``is_ancestor`` on a fetched branch, deepening its history until the answer is certain."""
+        for depth in (64, 1024, 0):
+            answer = self.is_ancestor(old, tip)
+            if answer is not None:
+                return answer
+            self.fetch(remote, {branch: tip}, depth=depth)
+        return bool(self.is_ancestor(old, tip))
+
+    def push(self, remote: Remote, *, branch: str, new: str, expected: str | None) -> PushResult:
+        """Move a branch from exactly ``expected`` (None = it must not exist) to ``new``.
+
+        Raises LostRace when the branch is elsewhere now, RemoteRejected with the server's words when its
+        policy refuses, RemoteUnavailable when it could not be decided: the push may have arrived.
+        """
+        validate_branch(branch)
+        if expected is not None and self.is_ancestor(expected, new) is False:
+            raise LostRace("the new tip does not build on the expected one; the change is built again")
+        ref = f"refs/heads/{branch}"
+        arguments = ["push", "--porcelain", "--progress", "--no-verify", "--no-follow-tags"]
+        arguments += [f"--force-with-lease={ref}:{expected or ''}", "--", remote.url.text, f"{new}:{ref}"]
+        stderr, report = b"", None
+        try:
+            done = self._transfer(remote, arguments)
+        except RemoteUnavailable:
+            ok = False
+        else:
+            ok, stderr, report = done.ok, done.stderr, parse_report(done.stdout, branch)
+        verdict = settled(report, ok=ok)
+        if verdict is None:
+            verdict = judge(report, expected=expected, new=new, tip=self._tip_of(remote, branch))
+        if verdict is Verdict.UP_TO_DATE:
+            return PushResult.UP_TO_DATE
+        if verdict is Verdict.PUSHED:
+            self._git("update-ref", f"{_TRACKING}{branch}", new)
+            return PushResult.PUSHED
+        if verdict is Verdict.RACE:
+            raise LostRace(f"branch {branch} moved on the remote; the change is built again on its new tip")
+        if verdict is Verdict.REJECTED:
+            words = redact(server_words(report, stderr), remote.secrets, limit=800)
+            raise RemoteRejected(
+                f"the remote refuses pushes to {branch}: {words or 'no reason given'}. "
+                "Change the remote's rules, the credentials' permissions, or what the commit holds"
+            )
+        raise RemoteUnavailable(_failure("the push could not be completed", remote, stderr))
+
+    def _tip_of(self, remote: Remote, branch: str) -> str | Unknown | None:
+        try:
+            return self.list_remote(remote).branches.get(branch)
+        except RemoteUnavailable:
+            return Unknown()
+
+    # -- reading
+
+    def has_commit(self, commit: str) -> bool:
+        """Whether a commit is in the clone."""
+        return self._git("cat-file", "-e", f"{commit}^{{commit}}").ok
+
+    def tree_of(self, commit: str) -> str:
+        """The tree of a commit. Raises CloneDamaged."""
+        return self._checked("rev-parse", "--verify", f"{commit}^{{tree}}").decode().strip()
+
+    def tree_entries(self, commit_or_tree: str, path: str = ".") -> list[TreeEntry]:
+        """All files below ``path`` (``.`` = the root); empty where there is none. Raises CloneDamaged."""
+        return parse_tree(self._checked("ls-tree", "-r", "-z", "-l", commit_or_tree, *_below(path)))
+
+    def diff_entries(self, tree_a: str, tree_b: str, path: str = ".") -> list[DiffEntry]:
+        """What differs below ``path`` from the first commit or tree to the second. Raises CloneDamaged."""
+        return parse_diff(
+            self._checked("diff-tree", "-r", "-z", "--raw", "--no-renames", tree_a, tree_b, *_below(path))
+        )
+
+    def symlink_on(self, commit: str, path: str) -> str | None:
+        """The first component of ``path`` that is a symbolic link in a commit, or None."""
+        parts = path.strip("/").split("/")
+        prefixes = ["/".join(parts[: count + 1]) for count in range(len(parts))]
+        links = {
+            entry.path
+            for entry in parse_tree(self._checked("ls-tree", "-z", "-l", commit, "--", *prefixes))
+            if entry.mode == SYMLINK
+        }
+        return next((prefix for prefix in prefixes if prefix in links), None)
+
+    def read_blob(self, oid: str) -> bytes:
+        """One blob. Raises CloneDamaged when it is not there."""
+        return self.read_blobs([oid])[oid]
+
+    def read_blobs(self, oids: Sequence[str] | Iterable[str]) -> dict[str, bytes]:
+        """Blobs by id. Raises CloneDamaged when one is not there."""
+        if self._reader is None:
+            self._reader = BlobReader(self.path)
+        try:
+            return dict(self._reader.read(list(oids), deadline=self._deadlines.local))
+        except CloneDamaged:
+            self._damaged, self._reader = True, None
+            raise
+
+    # -- writing
+
+    def session(self) -> CommitSession:
+        """A session for the commits of one attempt."""
+        return CommitSession(self.path)
+
+    def commit(
+        self,
+        *,
+        parent: str | None,
+        files: Mapping[str, bytes | None],
+        author: Ident,
+        committer: Ident,
+        when: int | None = None,
+        message: bytes,
+        signer: Signer | None = None,
+        executable: Collection[str] = (),
+    ) -> str:
+        """One commit by itself; see CommitSession.commit. Returns its id."""
+        with self.session() as session:
+            made = session.commit(
+                parent=parent,
+                files=files,
+                author=author,
+                committer=committer,
+                when=int(time.time()) if when is None else when,
+                message=message,
+                signer=signer,
+                executable=executable,
+            )
+        return made.commit
+
+    # -- upkeep
+
+    def maintenance(self, *, loose_limit: int = 2000, pack_limit: int = 40) -> bool:
+        """Repack when there are many loose objects or packs; True if it ran. Raises CloneDamaged."""
+        objects = self.path / "objects"
+        packs = sum(1 for _ in (objects / "pack").glob("*.pack"))
+        sample = sum(1 for folder in ("17", "a3") for _ in (objects / folder).glob("*"))
+        if packs <= pack_limit and sample * 128 <= loose_limit:
+            return False
+        self.release_reader()
+        self._checked("gc", "--quiet", "--prune=2.hours.ago", deadline=self._deadlines.transfer)
+        return True
+
+    def disk_size(self) -> int:
+        """Bytes that the clone takes on disk."""
+        return sum(
+            (Path(folder) / name).stat().st_size for folder, _, names in os.walk(self.path) for name in names
+        )
+
+    # -- running git
+
+    def _tracked(self) -> dict[str, str]:
+        listing = self._checked("for-each-ref", "--format=%(objectname) %(refname)", _TRACKING)
+        pairs = (line.split(" ", 1) for line in listing.decode("utf-8", "surrogateescape").splitlines())
+        return {name.removeprefix(_TRACKING): oid for oid, name in pairs}
+
+    def _git(self, *arguments: str, deadline: float | None = None) -> Completed:
+        return run(
+            [git_binary(), "--git-dir", str(self.path), *arguments],
+            env=base_environment(),
+            deadline=self._deadlines.local if deadline is None else deadline,
+        )
+
+    def _checked(self, *arguments: str, deadline: float | None = None) -> bytes:
+        done = self._git(*arguments, deadline=deadline)
+        if not done.ok:
+            self._damaged = True
+            raise CloneDamaged(f"git {arguments[0]} failed in the clone; it is fetched anew")
+        return done.stdout
+
+    def _transfer(self, remote: Remote, arguments: list[str]) -> Completed:
+        return _network(
+            remote,
+            ["--git-dir", str(self.path), *arguments],
+            self._deadlines.transfer,
+            self._deadlines.silence,
+        )
+
+
+def _network(remote: Remote, arguments: list[str], deadline: float, idle: float | None) -> Completed:
+    try:
+        with remote.environment() as environment:
+            return run([git_binary(), *arguments], env=environment, deadline=deadline, idle=idle)
+    except ChildTimeout:
+        raise RemoteUnavailable(
+            f"the remote {remote.url.host or remote.url.path} does not answer; it is tried again"
+        ) from None
+
+
+def _failure(what: str, remote: Remote, stderr: bytes) -> str:
+    words = redact(stderr.decode("utf-8", "replace").replace("\n", " "), remote.secrets, limit=400)
+    return f"{what}: {words}" if words else what
+
+
+def _below(path: str) -> list[str]:
+    return [] if path in (".", "") else ["--", path]

@@ -1,0 +1,187 @@
+"""Child processes that always end: deadlines, process groups, and death with the parent.
+
+Git and sops are foreign programs that talk to foreign servers, so a call may hang for ever, and a writer
+that is killed must not leave a push running behind its successor's back. Every child therefore leads its
+own process group, is killed as a group at its deadline or when it falls silent for too long, and asks the
+kernel to be killed when the thread that started it dies. Arguments are a list, never a shell string, and
+the environment is given whole: nothing is inherited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+from typing import IO
+
+from reverser.errors import TransientError
+
+_PR_SET_PDEATHSIG = 1
+_CHUNK = 1 << 16
+_TICK = 0.5
+
+_libc: ctypes.CDLL | None
+try:
+    _libc = ctypes.CDLL(None, use_errno=True)
+    _prctl = _libc.prctl
+except (OSError, AttributeError):  # not Linux: the deadline alone guards
+    _libc = None
+
+
+class ChildTimeout(TransientError):
+    """A child process passed its deadline, or was silent for too long, and was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a child left behind. ``returncode`` is negative for a signal, as in subprocess."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def ok(self) -> bool:
+        return self.returncode == 0
+
+
+def _die_with(parent: int) -> Callable[[], None] | None:
+    """The hook that runs between fork and exec; None where the kernel offers no such signal."""
+    if _libc is None:
+        return None
+
+    def hook() -> None:
+        _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # the parent died before the request took effect
+            os._exit(127)
+
+    return hook
+
+
+def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None) -> subprocess.Popen[bytes]:
+    """Start a child with pipes on all three streams; the caller ends it with ``stop``."""
+    return subprocess.Popen(
+        list(argv),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        cwd=cwd if cwd is not None else "/",
+        start_new_session=True,
+        umask=0o077,
+        preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - calls two libc functions, takes no lock
+    )
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a child and everything it started; harmless when it is gone already."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def stop(process: subprocess.Popen[bytes], *, grace: float = 0.0) -> None:
+    """End a child: close its input, give it ``grace`` seconds, kill its group, reap it, close the pipes."""
+    for stream in (process.stdin,):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+    if process.returncode is None:
+        try:
+            process.wait(grace)
+        except subprocess.TimeoutExpired:
+            kill_group(process)
+            process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+@contextlib.contextmanager
+def killed_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
+    """Kill the child if the block is not left within ``seconds``; the block then sees end of file."""
+    timer = Timer(seconds, kill_group, (process,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    deadline: float,
+    cwd: Path | None = None,
+    data: bytes = b"",
+    idle: float | None = None,
+) -> Completed:
+    """Run a child to its end, feeding ``data`` to its stdin.
+
+    ``deadline`` is the longest it may take and ``idle`` the longest it may say nothing on either output,
+    both in seconds. Raises ChildTimeout; the message names the program, never its arguments.
+    """
+    process = start(argv, env=env, cwd=cwd)
+    began = heard = time.monotonic()
+    pending = memoryview(data)
+    outputs: dict[IO[bytes], list[bytes]] = {}
+    try:
+        with selectors.DefaultSelector() as selector:
+            assert process.stdin and process.stdout and process.stderr
+            for stream in (process.stdout, process.stderr):
+                outputs[stream] = []
+                selector.register(stream, selectors.EVENT_READ)
+            if pending:
+                os.set_blocking(process.stdin.fileno(), False)
+                selector.register(process.stdin, selectors.EVENT_WRITE)
+            else:
+                process.stdin.close()
+            while selector.get_map():
+                now = time.monotonic()
+                limit = min(began + deadline, heard + idle if idle is not None else began + deadline)
+                if now >= limit:
+                    raise ChildTimeout(f"{Path(argv[0]).name} did not answer within {now - began:.0f} s")
+                for key, _ in selector.select(min(_TICK, limit - now)):
+                    if key.fileobj is process.stdin:
+                        pending = _feed(process.stdin, pending)
+                        if not pending:
+                            selector.unregister(process.stdin)
+                        heard = time.monotonic()
+                        continue
+                    chunk = os.read(key.fd, _CHUNK)
+                    if chunk:
+                        outputs[key.fileobj].append(chunk)  # type: ignore[index]
+                        heard = time.monotonic()
+                    else:
+                        selector.unregister(key.fileobj)
+        try:
+            process.wait(max(0.1, began + deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise ChildTimeout(f"{Path(argv[0]).name} did not end in time") from None
+        return Completed(
+            process.returncode, b"".join(outputs[process.stdout]), b"".join(outputs[process.stderr])
+        )
+    finally:
+        stop(process)
+
+
+def _feed(stdin: IO[bytes], pending: memoryview) -> memoryview:
+    """Write what the pipe takes now; closes it when all is written or when nobody reads any more."""
+    try:
+        pending = pending[os.write(stdin.fileno(), pending[:_CHUNK]) :]
+    except BlockingIOError:
+        return pending
+    except BrokenPipeError:
+        pending = pending[:0]
+    if not pending:
+        stdin.close()
+    return pending

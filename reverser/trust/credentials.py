@@ -1,0 +1,246 @@
+"""From a Secret's data to credentials: three dialects, one precedence, exact complaints.
+
+People reuse the Secrets of kubectl, Flux and Argo CD, so each field is looked up under several keys and
+the first non-empty one wins. Precedence of the whole: SSH key, then basic, then GitHub App, then bearer.
+SSH keys are decrypted here, in memory: git then needs no passphrase prompt, and a wrong passphrase is a
+clear complaint about the Secret instead of a failed connection. Messages name keys, never values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from reverser.errors import SecretMalformed
+from reverser.trust.keys import KeyUnusable, load_private_key
+from reverser.trust.urls import RepositoryUrl, Scheme
+from reverser.trust.values import SecretValue
+
+SSH_KEYS = ("ssh-privatekey", "identity", "sshPrivateKey")
+SSH_PASSPHRASES = ("ssh-password", "password")
+CA_KEYS = ("ca.crt", "caFile")
+CLIENT_CERT_KEYS = ("tls.crt", "tlsClientCertData", "certFile")
+CLIENT_KEY_KEYS = ("tls.key", "tlsClientCertKey", "keyFile")
+APP_ID_KEYS = ("githubAppID", "githubAppId")
+APP_INSTALLATION_KEYS = ("githubAppInstallationID", "githubAppInstallationId")
+APP_PRIVATE_KEYS = ("githubAppPrivateKey",)
+APP_BASE_URL_KEYS = ("githubAppBaseURL", "githubAppEnterpriseBaseUrl")
+
+
+@dataclass(frozen=True, slots=True)
+class SshKey:
+    """An SSH private key, decrypted, as OpenSSH PEM with its final newline."""
+
+    private_key: SecretValue
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    """User name and password, or a token in the password's place."""
+
+    username: str
+    password: SecretValue
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A token for ``Authorization: Bearer``."""
+
+    token: SecretValue
+
+
+@dataclass(frozen=True, slots=True)
+class GitHubApp:
+    """A GitHub App's key; an installation token is minted from it for each operation."""
+
+    app_id: str
+    installation_id: str
+    private_key: SecretValue
+    base_url: str = "https://api.github.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What https trusts and presents: PEM, empty where the system's defaults hold."""
+
+    ca: bytes = b""
+    client_cert: bytes = b""
+    client_key: SecretValue = field(default_factory=lambda: SecretValue(b""))
+
+
+Login = SshKey | Basic | Bearer | GitHubApp | None
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How to log in (None = anonymous), with which TLS material, and the Secret's own known hosts."""
+
+    login: Login = None
+    tls: Tls = Tls()
+    known_hosts: bytes = b""
+
+    @property
+    def secrets(self) -> tuple[SecretValue, ...]:
+        """Every value that must not appear in a message."""
+        login = self.login
+        values = [self.tls.client_key]
+        if isinstance(login, SshKey | GitHubApp):
+            values.append(login.private_key)
+        elif isinstance(login, Basic):
+            values.append(login.password)
+        elif isinstance(login, Bearer):
+            values.append(login.token)
+        return tuple(value for value in values if value)
+
+
+ANONYMOUS = Credentials()
+
+
+def parse_credentials(data: Mapping[str, bytes], url: RepositoryUrl, *, secret: str = "") -> Credentials:
+    """Read a Secret's decoded ``data`` for a repository. ``secret`` is its name, for messages.
+
+    Raises SecretMalformed: no usable entry, half of a pair, an unreadable key, a wrong passphrase, or
+    credentials that cannot serve the URL's protocol.
+    """
+    reader = _Reader(data, secret or "of spec.secretRef")
+    tls = _tls(reader)
+    known_hosts = reader.first(("known_hosts",))[1]
+    login = _login(reader, tls=tls, url=url)
+    _check_scheme(reader, login, url)
+    return Credentials(login=login, tls=tls, known_hosts=known_hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    data: Mapping[str, bytes]
+    secret: str
+
+    def first(self, keys: tuple[str, ...]) -> tuple[str, bytes]:
+        """The first key that holds more than white space, with its value."""
+        for key in keys:
+            value = self.data.get(key, b"")
+            if value.strip():
+                return key, value
+        return "", b""
+
+    def text(self, keys: tuple[str, ...]) -> str:
+        key, value = self.first(keys)
+        try:
+            text = value.decode().strip()
+        except UnicodeDecodeError:
+            raise self.malformed(f"key {key!r} is not UTF-8 text") from None
+        if any(ord(char) < 32 or ord(char) == 127 for char in text):
+            raise self.malformed(f"key {key!r} must not contain line breaks or control characters")
+        return text
+
+    def malformed(self, what: str) -> SecretMalformed:
+        return SecretMalformed(f"Secret '{self.secret}' malformed: {what}")
+
+
+def _login(reader: _Reader, *, tls: Tls, url: RepositoryUrl) -> Login:
+    key_name, key = reader.first(SSH_KEYS)
+    if key_name:
+        return SshKey(_open_ssh_key(reader, key_name, key))
+    username = reader.text(("username",))
+    password = reader.text(("password",))
+    if username and not password:
+        raise reader.malformed("contains username but no password for HTTP basic auth")
+    if username:
+        if ":" in username:
+            raise reader.malformed("key 'username' must not contain ':'")
+        return Basic(username, SecretValue(password.encode()))
+    if reader.first(APP_ID_KEYS)[0] or reader.first(APP_PRIVATE_KEYS)[0]:
+        return _github_app(reader)
+    token = reader.text(("bearerToken",))
+    if token:
+        return Bearer(SecretValue(token.encode()))
+    if url.web and (tls.client_cert or (tls.ca and not password)):
+        return None
+    raise reader.malformed(
+        "does not contain valid authentication data (an SSH private key, username/password, or bearerToken)"
+    )
+
+
+def _open_ssh_key(reader: _Reader, name: str, key: bytes) -> SecretValue:
+    pass_name, passphrase = reader.first(SSH_PASSPHRASES)
+    try:
+        private = load_private_key(key, passphrase.strip(b"\r\n") or None, ignore_needless_passphrase=True)
+    except KeyUnusable as problem:
+        hint = f" (passphrase taken from {pass_name!r})" if pass_name else ""
+        raise reader.malformed(f"SSH private key {name!r}: {problem}{hint}") from None
+    return SecretValue(private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+
+
+def _github_app(reader: _Reader) -> GitHubApp:
+    app_id = reader.text(APP_ID_KEYS)
+    installation = reader.text(APP_INSTALLATION_KEYS)
+    key_name, key = reader.first(APP_PRIVATE_KEYS)
+    for value, keys in (
+        (app_id, APP_ID_KEYS),
+        (installation, APP_INSTALLATION_KEYS),
+        (key, APP_PRIVATE_KEYS),
+    ):
+        if not value:
+            raise reader.malformed(f"a GitHub App needs key '{keys[0]}' too")
+    if not app_id.isalnum() or not installation.isdigit():
+        raise reader.malformed("githubAppID and githubAppInstallationID must be plain identifiers")
+    try:
+        load_pem_private_key(key, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise reader.malformed(f"key {key_name!r} is not an unencrypted PEM private key") from None
+    base = reader.text(APP_BASE_URL_KEYS).rstrip("/") or "https://api.github.com"
+    if not base.startswith("https://"):
+        raise reader.malformed(f"key '{APP_BASE_URL_KEYS[0]}' must be an https URL")
+    return GitHubApp(app_id, installation, SecretValue(key), base)
+
+
+def _tls(reader: _Reader) -> Tls:
+    ca_name, ca = reader.first(CA_KEYS)
+    cert_name, cert = reader.first(CLIENT_CERT_KEYS)
+    key_name, key = reader.first(CLIENT_KEY_KEYS)
+    for name, pem in ((ca_name, ca), (cert_name, cert)):
+        if name:
+            _check_certificates(reader, name, pem)
+    if bool(cert) != bool(key):
+        missing = CLIENT_KEY_KEYS[0] if cert else CLIENT_CERT_KEYS[0]
+        raise reader.malformed(f"a client certificate needs key '{missing}' too")
+    if key:
+        try:
+            private = load_pem_private_key(key, None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            raise reader.malformed(f"key {key_name!r} is not an unencrypted PEM private key") from None
+        certificate = x509.load_pem_x509_certificates(cert)[0]
+        if certificate.public_key() != private.public_key():
+            raise reader.malformed(f"keys {cert_name!r} and {key_name!r} do not belong together")
+    return Tls(ca=ca, client_cert=cert, client_key=SecretValue(key))
+
+
+def _check_certificates(reader: _Reader, name: str, pem: bytes) -> None:
+    try:
+        certificates = x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        raise reader.malformed(f"key {name!r} holds no PEM certificate") from None
+    if all(certificate.not_valid_after_utc < datetime.now(UTC) for certificate in certificates):
+        raise reader.malformed(f"every certificate in key {name!r} has expired")
+
+
+def _check_scheme(reader: _Reader, login: Login, url: RepositoryUrl) -> None:
+    if url.scheme is Scheme.SSH and not isinstance(login, SshKey):
+        raise reader.malformed(
+            f"spec.url is an ssh URL, but the Secret holds no SSH private key (one of {', '.join(SSH_KEYS)})"
+        )
+    if url.web and isinstance(login, SshKey):
+        raise reader.malformed(
+            f"spec.url is an {url.scheme} URL, but the Secret holds an SSH private key; "
+            "use an ssh URL, or a Secret with username/password or bearerToken"
+        )

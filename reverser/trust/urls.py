@@ -1,0 +1,147 @@
+"""Repository URLs: which are allowed, and which mean the same repository.
+
+Git runs programs for some URLs (``ext::``) and reads a leading dash as an option, so only four forms
+pass: https, http, ssh (also as ``user@host:path``) and file. The canonical form is for comparison alone:
+two GitProviders whose forms are equal push to one repository, whatever protocol or spelling they use.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import unquote, urlsplit
+
+from reverser.errors import ConfigInvalid
+
+_SCP = re.compile(
+    r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@)?(?P<host>[A-Za-z0-9_\[][^/:@\s]*):(?P<path>[^:].*)"
+)
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?|[0-9A-Fa-f:.]+")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
+_DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22}
+
+
+class Scheme(StrEnum):
+    """How a repository is reached."""
+
+    HTTPS = "https"
+    HTTP = "http"
+    SSH = "ssh"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryUrl:
+    """A validated URL. ``text`` is what git gets: never with a password in it."""
+
+    text: str
+    scheme: Scheme
+    host: str
+    port: int | None
+    user: str
+    path: str
+
+    @property
+    def web(self) -> bool:
+        return self.scheme in (Scheme.HTTPS, Scheme.HTTP)
+
+    @property
+    def host_key_name(self) -> str:
+        """The host as known_hosts spells it."""
+        if self.port in (None, 22):
+            return self.host
+        return f"[{self.host}]:{self.port}"
+
+
+def parse_repository_url(url: str) -> RepositoryUrl:
+    """Validate a URL. Raises ConfigInvalid with what is wrong; the message never repeats userinfo."""
+    text = url.strip()
+    if not text:
+        raise ConfigInvalid("spec.url is empty: give an https, http or ssh URL")
+    if text.startswith("-"):
+        raise ConfigInvalid("spec.url must not begin with '-'")
+    if any(ord(char) < 33 or ord(char) == 127 for char in text):
+        raise ConfigInvalid("spec.url must not contain white space or control characters")
+    head = text.split("/", 1)[0]
+    if "::" in head and not head.startswith("["):
+        raise ConfigInvalid("spec.url names a transport helper ('::'); use https, http or ssh")
+    if "://" not in text:
+        return _parse_scp(text)
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ConfigInvalid("spec.url is not a valid URL: check host and port") from None
+    try:
+        scheme = Scheme(parts.scheme.lower())
+    except ValueError:
+        raise ConfigInvalid(
+            f"spec.url scheme {parts.scheme!r} is not supported; use https, http or ssh"
+        ) from None
+    if scheme is Scheme.FILE:
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise ConfigInvalid("a file URL needs an absolute path: file:///path/to/repository.git")
+        return RepositoryUrl(text, scheme, "", None, "", parts.path)
+    if parts.password is not None:
+        raise ConfigInvalid("spec.url must not contain a password: put it into the Secret of spec.secretRef")
+    host = parts.hostname or ""
+    if not _HOST.fullmatch(host):
+        raise ConfigInvalid("spec.url has no valid host name")
+    if parts.path in ("", "/"):
+        raise ConfigInvalid("spec.url names no repository after the host")
+    user = parts.username or ""
+    if user and not _USER.fullmatch(unquote(user)):
+        raise ConfigInvalid("spec.url has an invalid user name")
+    bracketed = f"[{host}]" if ":" in host else host
+    if scheme is not Scheme.SSH:
+        user = ""  # a token written as a user name must not reach argv; the Secret is the place for it
+        text = f"{scheme}://{bracketed}{f':{port}' if port else ''}{parts.path}"
+        if parts.query:
+            text += f"?{parts.query}"
+    return RepositoryUrl(text, scheme, host, port, user, parts.path)
+
+
+def _parse_scp(text: str) -> RepositoryUrl:
+    match = _SCP.fullmatch(text)
+    if match is None:
+        raise ConfigInvalid("spec.url is neither a URL nor user@host:path; use https, http or ssh")
+    host = match["host"].strip("[]")
+    if not _HOST.fullmatch(host) or match["path"].startswith("-"):
+        raise ConfigInvalid("spec.url has no valid host name or path")
+    return RepositoryUrl(text, Scheme.SSH, host, None, match["user"] or "", match["path"])
+
+
+def canonical_url(url: str) -> str:
+    """A form that is equal for equivalent URLs: protocol, user, default port, host case, ``.git`` and
+    slashes do not count. Total: text that is no valid URL is returned stripped."""
+    try:
+        parsed = parse_repository_url(url)
+    except ConfigInvalid:
+        return url.strip()
+    path = re.sub(r"/+", "/", unquote(parsed.path)).strip("/")
+    path = path.removeprefix("~/").removesuffix(".git").rstrip("/")
+    if parsed.scheme is Scheme.FILE:
+        return f"file:///{path}"
+    port = parsed.port if parsed.port not in (None, _DEFAULT_PORTS[parsed.scheme]) else None
+    return f"{parsed.host.lower().rstrip('.')}{f':{port}' if port else ''}/{path}"
+
+
+def validate_branch(name: str) -> None:
+    """Raises ConfigInvalid unless git accepts ``name`` as a branch (the rules of git-check-ref-format)."""
+    bad = (
+        not name
+        or name.startswith(("-", "/"))
+        or name.endswith(("/", "."))
+        or name in ("@", "HEAD")
+        or ".." in name
+        or "//" in name
+        or "@{" in name
+        or any(ord(char) < 33 or ord(char) == 127 or char in "~^:?*[\\" for char in name)
+        or any(part.startswith(".") or part.endswith(".lock") for part in name.split("/"))
+        or len(name.encode()) > 244
+    )
+    if bad:
+        raise ConfigInvalid(
+            f"branch {name[:80]!r} is not a valid Git branch name; choose another spec.branch"
+        )

@@ -1,0 +1,70 @@
+"""Secret values that do not print themselves, and text that has been rid of them.
+
+A value that reaches a log line, an exception or a status is public for ever, so secrets travel in a type
+whose every textual form is a mask, and foreign text (a server's words) passes ``redact`` first.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from collections.abc import Iterable
+from urllib.parse import quote
+
+_MASK = "****"
+_USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
+_AUTHORIZATION = re.compile(r"(?i)\b(authorization:\s*)\S+(\s+\S+)?")
+_UNBLOCK = re.compile(r"https?://\S+/unblock-secret/\S+")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class SecretValue:
+    """Bytes that must not be shown. Equality takes the same time whatever differs."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def reveal(self) -> bytes:
+        """The bytes themselves; call it only where they leave for their one destination."""
+        return self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretValue) and hmac.compare_digest(self._value, other._value)
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __repr__(self) -> str:
+        return f"SecretValue({_MASK})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a secret value is not serialised")
+
+
+def redact(text: str, secrets: Iterable[SecretValue] = (), *, limit: int = 1024) -> str:
+    """``text`` without the given secrets (plain, percent-encoded, base64), URL userinfo, authorization
+    headers, secret-scanning bypass links and terminal control; at most ``limit`` characters."""
+    for secret in secrets:
+        raw = secret.reveal()
+        if len(raw) < 4:
+            continue
+        plain = raw.decode("utf-8", "replace")
+        for form in (plain, quote(plain, safe=""), base64.b64encode(raw).decode()):
+            text = text.replace(form, _MASK)
+    text = _AUTHORIZATION.sub(rf"\1{_MASK}", text)
+    text = _USERINFO.sub(f"{_MASK}@", text)
+    text = _UNBLOCK.sub("(bypass link removed)", text)
+    text = _CONTROLS.sub("", _ESCAPES.sub("", text)).strip()
+    return text if len(text) <= limit else text[: limit - 1] + "…"

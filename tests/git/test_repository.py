@@ -1,0 +1,202 @@
+"""List, fetch, read, commit and push against repositories on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitwriter.git.remote import Remote
+from gitwriter.git.repository import BareRepository, PushResult
+from gitwriter.identity import Ident
+from reverser.errors import ConfigInvalid, LostRace, ReverserError
+from tests.git.helpers import ALICE, OPERATOR, WHEN, bare, git, git_bytes, human_commit
+
+
+def make(
+    repo: BareRepository, parent: str | None, files: dict[str, bytes | None], message: bytes = b"m"
+) -> str:
+    return repo.commit(
+        parent=parent, files=files, author=ALICE, committer=OPERATOR, when=WHEN, message=message
+    )
+
+
+def test_an_empty_remote_lists_nothing(repo: BareRepository, remote: Remote) -> None:
+    """A01: an empty repository is reachable and has neither default branch nor branches."""
+    refs = repo.list_remote(remote)
+    assert (refs.head, dict(refs.branches)) == (None, {})
+
+
+def test_first_commit_creates_the_branch_as_a_root(
+    repo: BareRepository, remote: Remote, origin: Path
+) -> None:
+    """F01: the pushed branch is a root commit; HEAD of the remote and other branches stay as they were."""
+    commit = make(repo, None, {"live/a.yaml": b"a: 1\n"})
+    assert repo.push(remote, branch="main", new=commit, expected=None) is PushResult.PUSHED
+    assert git(origin, "rev-list", "--parents", "main") == commit
+    assert git(origin, "symbolic-ref", "HEAD") == "refs/heads/main"
+    assert git(origin, "fsck", "--strict", "--no-dangling") == ""
+
+
+def test_unborn_other_default_branch(tmp_path: Path, repo: BareRepository) -> None:
+    """F01: a remote whose HEAD names another unborn branch gets only the branch that was asked for."""
+    other = bare(tmp_path / "other.git", head="trunk")
+    remote = Remote.of(f"file://{other}")
+    repo.push(remote, branch="main", new=make(repo, None, {"a": b"1"}), expected=None)
+    assert git(other, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    assert git(other, "symbolic-ref", "HEAD") == "refs/heads/trunk"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"# a\n\n  indented  \n#tail", b"x", b"trailing \n\n\n", "günther 🍦\n".encode(), b"from :1\ndata 5\n"],
+)
+def test_message_bytes_are_exact(repo: BareRepository, message: bytes) -> None:
+    """A13: nothing is trimmed, added or taken for a comment."""
+    commit = make(repo, None, {"a": b"1"}, message)
+    assert git_bytes(repo.path, "cat-file", "commit", commit).split(b"\n\n", 1)[1] == message
+
+
+def test_names_and_dates_are_exact(repo: BareRepository) -> None:
+    """A6: author and committer stand as given, both dates are the moment of the commit in UTC."""
+    commit = make(repo, None, {"a": b"1"})
+    head = git(repo.path, "cat-file", "commit", commit).splitlines()
+    assert head[1] == f"author Alice <alice@noreply.cluster.local> {WHEN} +0000"
+    assert head[2] == f"committer GitOps Reverser <noreply@configbutler.ai> {WHEN} +0000"
+
+
+def test_changes_replace_delete_and_keep(repo: BareRepository) -> None:
+    """A commit changes exactly the named paths; a folder may become a file and the reverse."""
+    first = make(repo, None, {"a/b": b"1", "keep": b"k", 'odd "ä\\': b"o", "f": b"f"})
+    second = make(repo, first, {"a/b": None, "a": b"file", "f": None, "f/g": b"below"})
+    listed = {entry.path: entry.size for entry in repo.tree_entries(second)}
+    assert listed == {"a": 4, "f/g": 5, "keep": 1, 'odd "ä\\': 1}
+
+
+def test_executable_files_keep_their_mode(repo: BareRepository) -> None:
+    """A script that is edited stays executable; everything else is 100644."""
+    commit = repo.commit(
+        parent=None,
+        files={"run.sh": b"#!/bin/sh\n", "a": b""},
+        author=ALICE,
+        committer=OPERATOR,
+        when=WHEN,
+        message=b"m",
+        executable=["run.sh"],
+    )
+    assert {entry.path: entry.mode for entry in repo.tree_entries(commit)} == {
+        "run.sh": "100755",
+        "a": "100644",
+    }
+
+
+def test_several_commits_share_one_session(repo: BareRepository) -> None:
+    """Later commits of a session build on earlier ones before anything is written out."""
+    with repo.session() as session:
+        common = {"author": ALICE, "committer": OPERATOR, "when": WHEN, "message": b"m"}
+        one = session.commit(parent=None, files={"a": b"1"}, **common)
+        two = session.commit(parent=one.commit, files={"b": b"2"}, **common)
+        same = session.commit(parent=two.commit, files={"b": b"2"}, **common)
+    assert (same.tree, same.tree) == (two.tree, repo.tree_of(two.commit))
+    assert git(repo.path, "rev-list", two.commit).split() == [two.commit, one.commit]
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "/x", "a//b", ".git/config", "a/.GIT/x", "", "a/./b", "a\nb", "x" * 300]
+)
+def test_unsafe_paths_are_refused(repo: BareRepository, path: str) -> None:
+    """A path that could leave the tree or reach into .git is refused before git sees it."""
+    with pytest.raises(ReverserError):
+        make(repo, None, {path: b"x"})
+
+
+def test_reading_below_a_path(repo: BareRepository) -> None:
+    """Listings and differences are limited to a folder, literally: no pattern is expanded."""
+    one = make(repo, None, {"live/a": b"1", "live/b": b"2", "live2/a": b"3", "li*/c": b"4"})
+    two = make(repo, one, {"live/a": None, "live/b": b"22", "live2/a": b"33", "live/n": b"n"})
+    assert [entry.path for entry in repo.tree_entries(one, "live")] == ["live/a", "live/b"]
+    assert [entry.path for entry in repo.tree_entries(one, "li*")] == ["li*/c"]
+    assert repo.tree_entries(one, "absent") == []
+    changed = {entry.path: entry.deleted for entry in repo.diff_entries(one, two, "live")}
+    assert changed == {"live/a": True, "live/b": False, "live/n": False}
+
+
+def test_blobs_in_bulk(repo: BareRepository) -> None:
+    """Many blobs come from one reader, in any number, and binary content is exact."""
+    files = {f"f{number}": bytes([number % 256]) * number + b"\n\0" for number in range(700)}
+    commit = make(repo, None, dict(files))
+    entries = repo.tree_entries(commit)
+    blobs = repo.read_blobs([entry.blob for entry in entries])
+    assert {entry.path: blobs[entry.blob] for entry in entries} == files
+
+
+def test_symlinks_on_a_path_are_found(repo: BareRepository, origin: Path, remote: Remote) -> None:
+    """N11: a symbolic link in any component of the target path is named."""
+    stream = f"commit refs/heads/main\ncommitter H <h@h> {WHEN} +0000\ndata 1\nx\n"
+    stream += "M 120000 inline live/link\ndata 4\n/etc\nM 100644 inline live/a\ndata 1\nx\n"
+    git(origin, "fast-import", "--quiet", data=stream.encode())
+    tip = repo.fetch(remote, repo.list_remote(remote).branches)["main"]
+    assert repo.symlink_on(tip, "live/link/deeper") == "live/link"
+    assert repo.symlink_on(tip, "live/a") is None
+
+
+def test_fetch_is_shallow_then_incremental(repo: BareRepository, remote: Remote, origin: Path) -> None:
+    """The first fetch brings the tip alone; later ones what is new, so ancestry can be told."""
+    for number in range(5):
+        old = human_commit(origin, "main", "a", str(number))
+    refs = repo.list_remote(remote)
+    assert (refs.head, repo.fetch(remote, refs.branches)) == ("main", {"main": old})
+    assert git(repo.path, "rev-list", "--count", old) == "1"
+    new = human_commit(origin, "main", "a", "new")
+    assert repo.fetch(remote, repo.list_remote(remote).branches) == {"main": new}
+    assert repo.is_ancestor(old, new) is True
+
+
+def test_ancestry_beyond_the_cut_is_deepened(repo: BareRepository, remote: Remote, origin: Path) -> None:
+    """J15: 'cannot tell' is not 'no'; deepening makes it certain, also for a commit that is not there."""
+    first = human_commit(origin, "main", "a", "0")
+    for number in range(1, 80):
+        tip = human_commit(origin, "main", "a", str(number))
+    repo.fetch(remote, {"main": tip})
+    assert repo.is_ancestor(first, tip) is None
+    assert repo.contains(remote, branch="main", old=first, tip=tip) is True
+    assert repo.contains(remote, branch="main", old="1" * 40, tip=tip) is False
+
+
+def test_rewritten_history_is_no_ancestor(repo: BareRepository, remote: Remote, origin: Path) -> None:
+    """F10: an unrelated root replaces the branch; the old tip is certainly no ancestor."""
+    old = human_commit(origin, "main", "a", "old")
+    repo.fetch(remote, {"main": old})
+    git(origin, "update-ref", "-d", "refs/heads/main")
+    new = human_commit(origin, "main", "b", "new")
+    assert repo.fetch(remote, repo.list_remote(remote).branches) == {"main": new}
+    assert repo.contains(remote, branch="main", old=old, tip=new) is False
+
+
+def test_fetch_of_a_vanished_branch_is_a_race(repo: BareRepository, remote: Remote, origin: Path) -> None:
+    """A branch that is deleted between listing and fetch means: start over."""
+    tip = human_commit(origin, "gone", "a", "x")
+    git(origin, "update-ref", "-d", "refs/heads/gone")
+    with pytest.raises(LostRace):
+        repo.fetch(remote, {"gone": tip})
+
+
+@pytest.mark.parametrize("branch", ["--mirror", "a..b", "x.lock", "re fs", "", "@", "a//b", "a/.b", "x:y"])
+def test_bad_branch_names_never_reach_git(repo: BareRepository, remote: Remote, branch: str) -> None:
+    """A10: a branch name that git refuses, or that looks like an option, is refused with a reason."""
+    commit = make(repo, None, {"a": b"1"})
+    with pytest.raises(ConfigInvalid):
+        repo.push(remote, branch=branch, new=commit, expected=None)
+
+
+def test_hostile_names_make_sound_commits(repo: BareRepository) -> None:
+    """G05: whatever names pass the identity rules, git fsck --strict accepts the commit."""
+    commit = repo.commit(
+        parent=None,
+        files={"a": b"1"},
+        author=Ident("\u202egnirts 🍦", "x@noreply.cluster.local"),
+        committer=OPERATOR,
+        message=b"m",
+    )
+    git(repo.path, "update-ref", "refs/heads/x", commit)
+    git(repo.path, "fsck", "--strict", "--no-dangling")
