@@ -21,7 +21,7 @@ from reverser.controllers.conditions import (
     find,
     progressing,
 )
-from reverser.controllers.streams import NO_STREAMS, WATCH_ERROR, WATCH_NOT_PERMITTED, Streams, TypeKey
+from reverser.controllers.streams import NO_STREAMS, WATCH_ERROR, WATCH_NOT_PERMITTED, Claimed, Streams
 from reverser.kinds.model import Condition, GitProvider, GitTarget, WatchRule
 
 BLOCKING_REASONS = frozenset(
@@ -51,8 +51,13 @@ UNMATCHED_SETTLE = 60.0
 class Resolution:
     """What a rule selects now: its types, and one line for each selector that selected nothing."""
 
-    types: tuple[TypeKey, ...] = ()
+    claims: tuple[Claimed, ...] = ()
     explanations: tuple[str, ...] = ()
+
+    @property
+    def types(self) -> int:
+        """Number of distinct types."""
+        return len({claim.key for claim in self.claims})
 
 
 def destination(
@@ -142,7 +147,7 @@ def _resolved(rule: WatchRule, resolution: Resolution | None) -> Condition:
         return condition(
             "ResourcesResolved", FALSE, "UnresolvedResources", "the API surface has not been read yet"
         )
-    message = "; ".join((f"watching {len(resolution.types)} resource type(s)", *resolution.explanations))
+    message = "; ".join((f"watching {resolution.types} resource type(s)", *resolution.explanations))
     return condition("ResourcesResolved", TRUE, "Resolved", message)
 
 

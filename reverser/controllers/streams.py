@@ -31,6 +31,20 @@ def display_name(key: TypeKey) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Claimed:
+    """One type that a rule selects, in one namespace (None = all, or cluster-scoped)."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str | None = None
+
+    @property
+    def key(self) -> TypeKey:
+        return (self.group, self.version, self.resource)
+
+
+@dataclass(frozen=True, slots=True)
 class Streams:
     """Counts over distinct types, the names of those that do not run, and the reason that follows."""
 
@@ -73,44 +87,65 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:SAMPLE])
 
 
-def roll_up(records: Iterable[StreamRecord], claimed: Iterable[TypeKey] | None = None) -> Streams:
-    """Fold shard records into counts. ``claimed`` limits them to these types and adds missing ones."""
+def roll_up(records: Iterable[StreamRecord], claims: Iterable[Claimed] | None = None) -> Streams:
+    """Fold shard records into counts.
+
+    With ``claims`` the types are theirs: a claim is served by the shard of its namespace or by the one
+    that covers all namespaces (I4), whatever version that shard reads, and a claim without a shard counts
+    as replaying. Without claims (the API surface is not known) every record counts.
+    """
+    by_resource: dict[tuple[str, str], list[StreamRecord]] = {}
+    everything = []
+    for record in records:
+        everything.append(record)
+        by_resource.setdefault((record.type.group, record.type.resource), []).append(record)
+    if claims is None:
+        claims = [
+            Claimed(r.type.group, r.type.version, r.type.resource, r.scope.namespace) for r in everything
+        ]
     worst: dict[TypeKey, StreamState] = {}
     reasons: dict[TypeKey, tuple[str, str]] = {}
-    wanted = None if claimed is None else set(claimed)
-    for record in records:
-        key = (record.type.group, record.type.version, record.type.resource)
-        if wanted is not None and key not in wanted:
-            continue
-        known = worst.get(key)
-        if known is None or _WORST[record.state] > _WORST[known]:
-            worst[key] = record.state
-        if record.state is StreamState.BLOCKED and reasons.get(key, ("",))[0] != WATCH_NOT_PERMITTED:
-            reasons[key] = (record.reason, record.message)
-    for key in wanted or ():
-        worst.setdefault(key, StreamState.REPLAYING)
+    for claim in claims:
+        serving = [
+            record
+            for record in by_resource.get((claim.group, claim.resource), ())
+            if record.scope.namespace in (None, claim.namespace)
+        ]
+        best = min(serving, key=lambda record: _WORST[record.state], default=None)
+        state = best.state if best is not None else StreamState.REPLAYING
+        known = worst.get(claim.key)
+        if known is None or _WORST[state] > _WORST[known]:
+            worst[claim.key] = state
+        blocked = best is not None and state is StreamState.BLOCKED
+        if best is not None and blocked and reasons.get(claim.key, ("",))[0] != WATCH_NOT_PERMITTED:
+            reasons[claim.key] = (best.reason, best.message)
 
     def named(state: StreamState) -> tuple[str, ...]:
-        return tuple(sorted({display_name(key) for key, found in worst.items() if found is state}))
+        return tuple(sorted(display_name(key) for key, found in worst.items() if found is state))
 
-    total = len(worst)
+    replaying, blocked_names = named(StreamState.REPLAYING), named(StreamState.BLOCKED)
     ready = sum(state is StreamState.STREAMING for state in worst.values())
+    reason, message = _wording(
+        f"{ready}/{len(worst)} streams running", replaying=replaying, blocked=blocked_names, reasons=reasons
+    )
     return Streams(
-        total=total,
+        total=len(worst),
         ready=ready,
-        replaying=named(StreamState.REPLAYING),
-        blocked=named(StreamState.BLOCKED),
-        **_wording(worst, reasons, ready=ready),
+        replaying=replaying,
+        blocked=blocked_names,
+        reason=reason,
+        message=message,
     )
 
 
 def _wording(
-    worst: Mapping[TypeKey, StreamState], reasons: Mapping[TypeKey, tuple[str, str]], *, ready: int
-) -> dict[str, str]:
-    total = len(worst)
-    summary = f"{ready}/{total} streams running"
-    blocked = sorted(display_name(key) for key, state in worst.items() if state is StreamState.BLOCKED)
-    replaying = sorted(display_name(key) for key, state in worst.items() if state is StreamState.REPLAYING)
+    summary: str,
+    *,
+    replaying: Sequence[str],
+    blocked: Sequence[str],
+    reasons: Mapping[TypeKey, tuple[str, str]],
+) -> tuple[str, str]:
+    """Reason and message, the strongest case first."""
     parts = [summary]
     if blocked:
         parts.append(f"{len(blocked)} blocked ({_names(blocked)})")
@@ -118,12 +153,11 @@ def _wording(
         parts.append(f"{len(replaying)} replaying ({_names(replaying)})")
     if blocked:
         denied = sorted(key for key, (reason, _) in reasons.items() if reason == WATCH_NOT_PERMITTED)
-        first = denied[0] if denied else min(reasons)
-        detail = reasons[first][1]
+        detail = reasons[denied[0] if denied else min(reasons)][1]
         message = "; ".join(parts) + (f": {detail}" if detail else "")
-        return {"reason": WATCH_NOT_PERMITTED if denied else WATCH_ERROR, "message": message}
+        return (WATCH_NOT_PERMITTED if denied else WATCH_ERROR), message
     if replaying:
-        return {"reason": "Replaying", "message": "; ".join(parts)}
-    if not total:
-        return {"reason": "NoResolvedTypes", "message": f"{summary}; no resolved resource types"}
-    return {"reason": "AllStreamsReady", "message": summary}
+        return "Replaying", "; ".join(parts)
+    if summary.startswith("0/"):
+        return "NoResolvedTypes", f"{summary}; no resolved resource types"
+    return "AllStreamsReady", summary

@@ -15,7 +15,7 @@ from reverser.controllers.decide_request import SAFETY_BOUND, Waiting, decide_re
 from reverser.controllers.decide_rule import BLOCKING_REASONS, Resolution, decide_rule
 from reverser.controllers.decide_target import NOT_REQUIRED, Finding, Observed, decide_target, validate
 from reverser.controllers.overlap import elect
-from reverser.controllers.streams import Streams, roll_up
+from reverser.controllers.streams import Claimed, Streams, roll_up
 from reverser.kinds.model import CommitSettings, Condition, Submitter
 from reverser.store.model import BranchHealth, OutcomeKind, PathVerdict, StreamState
 from tests.controllers.builders import NOW, outcome, provider, record, request, rule, target
@@ -234,12 +234,21 @@ def test_a_type_counts_once_at_its_worst_state() -> None:
         record("configmaps", StreamState.BLOCKED, namespace="b", reason="WatchError"),
         record("other", StreamState.STREAMING),
     ]
-    streams = roll_up(records, [("", "v1", "configmaps"), ("", "v1", "secrets")])
+    claims = [Claimed("", "v1", "configmaps", "a"), Claimed("", "v1", "configmaps", "b")]
+    streams = roll_up(records, [*claims, Claimed("", "v1", "secrets", "a")])
     assert (streams.total, streams.ready) == (2, 0)
     assert (streams.blocked, streams.replaying) == (("configmaps",), ("secrets",))
     field = streams.as_field(NOW, sample=True)
     assert field["total"] == field["ready"] + field["replaying"] + field["blocked"]
     assert field["pendingSample"] == ["configmaps", "secrets"]
+
+
+def test_a_covering_stream_counts() -> None:
+    """I4, C26: a namespace claim is served by the cluster-wide shard of the same type, of any version."""
+    records = [record("configmaps", StreamState.STREAMING)]
+    assert roll_up(records, [Claimed("", "v1beta1", "configmaps", "shop")]).running
+    narrow = [record("configmaps", StreamState.STREAMING, namespace="shop")]
+    assert not roll_up(narrow, [Claimed("", "v1", "configmaps", None)]).running
 
 
 # overlap
@@ -297,7 +306,7 @@ def ready_target(status: str = "True", reason: str = "OK", kind: str = "Ready", 
     return target(conditions=(Condition(kind, status, reason, "words", generation),))
 
 
-FOUND = Resolution(types=(("", "v1", "configmaps"),))
+FOUND = Resolution(claims=(Claimed("", "v1", "configmaps"),))
 
 
 @pytest.mark.parametrize(
