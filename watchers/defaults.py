@@ -1,0 +1,333 @@
+"""Known server defaults: JSON pointers at values that the API server fills in by itself.
+
+A new document mirrors them; where a hand-written document lacks such a field, the writer leaves it out, so
+that a short file stays short. Built-in types have a table here, custom resources their schema. A table is a
+tree: a mapping by field name (``*`` for list items), whose leaves say which values are the default. A mapping
+that holds nothing but defaults is a default itself, because the server makes it when it is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LIMIT = 400
+"""Pointers of one object; beyond that the object is large and its file is no short one."""
+Predicate = Callable[[Any, Mapping[str, Any]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """A leaf: the default values, or a test of (value, the mapping it stands in)."""
+
+    values: tuple[Any, ...] = ()
+    test: Predicate | None = None
+
+    def holds(self, value: Any, parent: Mapping[str, Any]) -> bool:
+        """Whether ``value`` is what the server would have filled in."""
+        if self.test is not None:
+            return self.test(value, parent)
+        return any(type(value) is type(known) and value == known for known in self.values)
+
+
+Node = Mapping[str, Any]
+"""Field name to Is or Node; ``*`` stands for every item of a list."""
+
+
+def optional_pointers(obj: Mapping[str, Any], table: Node | None) -> tuple[str, ...]:
+    """JSON pointers of ``obj`` whose values are defaults by ``table``, at most 400, in document order."""
+    if table is None:
+        return ()
+    found: list[str] = []
+    _walk(obj, table, "", found)
+    return tuple(found[:LIMIT])
+
+
+def _walk(value: Mapping[str, Any], node: Node, pointer: str, found: list[str]) -> bool:
+    """Collects pointers below ``value``; true when all that it holds is default."""
+    whole = bool(value)
+    for key, child in value.items():
+        rule = node.get(key)
+        path = f"{pointer}/{_escape(key)}"
+        if rule is None:
+            whole = False
+        elif isinstance(rule, Is):
+            if rule.holds(child, value):
+                found.append(path)
+            else:
+                whole = False
+        elif isinstance(child, Mapping):
+            mark = len(found)
+            if child and _walk(child, rule, path, found):
+                found.insert(mark, path)
+            else:
+                whole = False
+        else:
+            whole = False
+            items = rule.get("*")
+            if isinstance(child, list) and isinstance(items, Mapping):
+                for index, item in enumerate(child):
+                    if isinstance(item, Mapping):
+                        _walk(item, items, f"{path}/{index}", found)
+    return whole
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def builtin_table(group: str, kind: str) -> Node | None:
+    """The table of a built-in kind, or None."""
+    return _BUILTIN.get((group, kind))
+
+
+def schema_table(definition: Mapping[str, Any], version: str) -> Node | None:
+    """The table of a custom resource, from the defaults in the schema of its CustomResourceDefinition."""
+    spec = definition.get("spec")
+    versions = spec.get("versions") if isinstance(spec, Mapping) else None
+    for entry in versions if isinstance(versions, list) else ():
+        if isinstance(entry, Mapping) and entry.get("name") == version:
+            schema = entry.get("schema")
+            root = schema.get("openAPIV3Schema") if isinstance(schema, Mapping) else None
+            return _schema_node(root, 0) if isinstance(root, Mapping) else None
+    return None
+
+
+def _schema_node(schema: Mapping[str, Any], depth: int) -> Node | None:
+    if depth > 30:
+        return None
+    node: dict[str, Any] = {}
+    properties = schema.get("properties")
+    for name, child in properties.items() if isinstance(properties, Mapping) else ():
+        if not isinstance(child, Mapping):
+            continue
+        inner = _schema_node(child, depth + 1)
+        if inner is not None:
+            node[name] = inner
+        elif "default" in child:
+            node[name] = Is((child["default"],))
+    items = schema.get("items")
+    if isinstance(items, Mapping):
+        inner = _schema_node(items, depth + 1)
+        if inner is not None:
+            node["*"] = inner
+    return node or None
+
+
+def _is(*values: Any) -> Is:
+    return Is(values)
+
+
+def _pull_policy(value: Any, container: Mapping[str, Any]) -> bool:
+    image = str(container.get("image", ""))
+    name = image.rpartition("/")[2]
+    tagged = "@" in name or (":" in name and not name.endswith(":latest"))
+    return bool(value == ("IfNotPresent" if tagged else "Always"))
+
+
+def _same_port(value: Any, port: Mapping[str, Any]) -> bool:
+    return type(value) is int and value == port.get("port")
+
+
+def _same_account(value: Any, spec: Mapping[str, Any]) -> bool:
+    return isinstance(value, str) and value == spec.get("serviceAccountName")
+
+
+_PROBE: Node = {
+    "timeoutSeconds": _is(1),
+    "periodSeconds": _is(10),
+    "successThreshold": _is(1),
+    "failureThreshold": _is(3),
+    "httpGet": {"scheme": _is("HTTP"), "path": _is("/")},
+    "grpc": {"service": _is("")},
+}
+_FIELD_REF: Node = {"apiVersion": _is("v1")}
+_CONTAINER: Node = {
+    "terminationMessagePath": _is("/dev/termination-log"),
+    "terminationMessagePolicy": _is("File"),
+    "imagePullPolicy": Is(test=_pull_policy),
+    "resources": _is({}),
+    "ports": {"*": {"protocol": _is("TCP")}},
+    "env": {"*": {"valueFrom": {"fieldRef": _FIELD_REF}}},
+    "livenessProbe": _PROBE,
+    "readinessProbe": _PROBE,
+    "startupProbe": _PROBE,
+    "lifecycle": {
+        "postStart": {"httpGet": {"scheme": _is("HTTP"), "path": _is("/")}},
+        "preStop": {"httpGet": {"scheme": _is("HTTP"), "path": _is("/")}},
+    },
+}
+_MODE = _is(420)
+_SOURCES: Node = {
+    "*": {
+        "serviceAccountToken": {"expirationSeconds": _is(3600)},
+        "downwardAPI": {"items": {"*": {"fieldRef": _FIELD_REF}}},
+    }
+}
+_VOLUME: Node = {
+    "configMap": {"defaultMode": _MODE},
+    "secret": {"defaultMode": _MODE},
+    "downwardAPI": {"defaultMode": _MODE, "items": {"*": {"fieldRef": _FIELD_REF}}},
+    "projected": {"defaultMode": _MODE, "sources": _SOURCES},
+    "hostPath": {"type": _is("")},
+    "iscsi": {"iscsiInterface": _is("default")},
+}
+_POD_SPEC: Node = {
+    "restartPolicy": _is("Always"),
+    "dnsPolicy": _is("ClusterFirst"),
+    "schedulerName": _is("default-scheduler"),
+    "terminationGracePeriodSeconds": _is(30),
+    "securityContext": _is({}),
+    "enableServiceLinks": _is(True),
+    "serviceAccount": Is(test=_same_account),
+    "containers": {"*": _CONTAINER},
+    "initContainers": {"*": _CONTAINER},
+    "volumes": {"*": _VOLUME},
+}
+_TEMPLATE: Node = {"spec": _POD_SPEC}
+_CLAIM_SPEC: Node = {"volumeMode": _is("Filesystem")}
+_CLAIMS: Node = {
+    "*": {
+        "apiVersion": _is("v1"),
+        "kind": _is("PersistentVolumeClaim"),
+        "spec": _CLAIM_SPEC,
+        "status": {"phase": _is("Pending")},
+    }
+}
+_JOB_SPEC: Node = {
+    "backoffLimit": _is(6),
+    "completions": _is(1),
+    "parallelism": _is(1),
+    "completionMode": _is("NonIndexed"),
+    "suspend": _is(False),
+    "podReplacementPolicy": _is("TerminatingOrFailed"),
+    "manualSelector": _is(False),
+    "template": {"spec": {key: rule for key, rule in _POD_SPEC.items() if key != "restartPolicy"}},
+}
+_WEBHOOK: Node = {
+    "failurePolicy": _is("Fail"),
+    "matchPolicy": _is("Equivalent"),
+    "namespaceSelector": _is({}),
+    "objectSelector": _is({}),
+    "timeoutSeconds": _is(10),
+    "reinvocationPolicy": _is("Never"),
+    "rules": {"*": {"scope": _is("*")}},
+    "clientConfig": {"service": {"port": _is(443)}},
+}
+_PATHS: Node = {"*": {"pathType": _is("ImplementationSpecific")}}
+
+_BUILTIN: dict[tuple[str, str], Node] = {
+    ("apps", "Deployment"): {
+        "spec": {
+            "replicas": _is(1),
+            "revisionHistoryLimit": _is(10),
+            "progressDeadlineSeconds": _is(600),
+            "strategy": {
+                "type": _is("RollingUpdate"),
+                "rollingUpdate": {"maxSurge": _is("25%"), "maxUnavailable": _is("25%")},
+            },
+            "template": _TEMPLATE,
+        }
+    },
+    ("apps", "StatefulSet"): {
+        "spec": {
+            "replicas": _is(1),
+            "revisionHistoryLimit": _is(10),
+            "podManagementPolicy": _is("OrderedReady"),
+            "updateStrategy": {"type": _is("RollingUpdate"), "rollingUpdate": {"partition": _is(0)}},
+            "persistentVolumeClaimRetentionPolicy": {
+                "whenDeleted": _is("Retain"),
+                "whenScaled": _is("Retain"),
+            },
+            "template": _TEMPLATE,
+            "volumeClaimTemplates": _CLAIMS,
+        }
+    },
+    ("apps", "DaemonSet"): {
+        "spec": {
+            "revisionHistoryLimit": _is(10),
+            "updateStrategy": {
+                "type": _is("RollingUpdate"),
+                "rollingUpdate": {"maxSurge": _is(0), "maxUnavailable": _is(1)},
+            },
+            "template": _TEMPLATE,
+        }
+    },
+    ("apps", "ReplicaSet"): {"spec": {"replicas": _is(1), "template": _TEMPLATE}},
+    ("", "ReplicationController"): {"spec": {"replicas": _is(1), "template": _TEMPLATE}},
+    ("", "Pod"): {"spec": _POD_SPEC},
+    ("", "PodTemplate"): {"template": _TEMPLATE},
+    ("batch", "Job"): {"spec": _JOB_SPEC},
+    ("batch", "CronJob"): {
+        "spec": {
+            "concurrencyPolicy": _is("Allow"),
+            "suspend": _is(False),
+            "successfulJobsHistoryLimit": _is(3),
+            "failedJobsHistoryLimit": _is(1),
+            "jobTemplate": {"spec": {key: r for key, r in _JOB_SPEC.items() if key not in {"suspend"}}},
+        }
+    },
+    ("", "Service"): {
+        "spec": {
+            "type": _is("ClusterIP"),
+            "sessionAffinity": _is("None"),
+            "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": _is(10800)}},
+            "externalTrafficPolicy": _is("Cluster"),
+            "internalTrafficPolicy": _is("Cluster"),
+            "allocateLoadBalancerNodePorts": _is(True),
+            "ports": {"*": {"protocol": _is("TCP"), "targetPort": Is(test=_same_port)}},
+        }
+    },
+    ("", "PersistentVolumeClaim"): {"spec": _CLAIM_SPEC},
+    ("", "PersistentVolume"): {
+        "spec": {
+            "persistentVolumeReclaimPolicy": _is("Retain"),
+            "volumeMode": _is("Filesystem"),
+            "hostPath": {"type": _is("")},
+        }
+    },
+    ("", "Secret"): {"type": _is("Opaque")},
+    ("", "Namespace"): {"spec": {"finalizers": _is(["kubernetes"])}},
+    ("networking.k8s.io", "NetworkPolicy"): {
+        "spec": {
+            "policyTypes": _is(["Ingress"]),
+            "ingress": {"*": {"ports": {"*": {"protocol": _is("TCP")}}}},
+            "egress": {"*": {"ports": {"*": {"protocol": _is("TCP")}}}},
+        }
+    },
+    ("networking.k8s.io", "Ingress"): {"spec": {"rules": {"*": {"http": {"paths": _PATHS}}}}},
+    ("autoscaling", "HorizontalPodAutoscaler"): {"spec": {"minReplicas": _is(1)}},
+    ("storage.k8s.io", "StorageClass"): {
+        "reclaimPolicy": _is("Delete"),
+        "volumeBindingMode": _is("Immediate"),
+    },
+    ("storage.k8s.io", "CSIDriver"): {
+        "spec": {
+            "attachRequired": _is(True),
+            "podInfoOnMount": _is(False),
+            "storageCapacity": _is(False),
+            "fsGroupPolicy": _is("ReadWriteOnceWithFSType"),
+            "requiresRepublish": _is(False),
+            "seLinuxMount": _is(False),
+            "volumeLifecycleModes": _is(["Persistent"]),
+        }
+    },
+    ("scheduling.k8s.io", "PriorityClass"): {
+        "preemptionPolicy": _is("PreemptLowerPriority"),
+        "globalDefault": _is(False),
+    },
+    ("rbac.authorization.k8s.io", "RoleBinding"): {
+        "roleRef": {"apiGroup": _is("rbac.authorization.k8s.io")},
+        "subjects": {"*": {"apiGroup": _is("rbac.authorization.k8s.io")}},
+    },
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): {
+        "roleRef": {"apiGroup": _is("rbac.authorization.k8s.io")},
+        "subjects": {"*": {"apiGroup": _is("rbac.authorization.k8s.io")}},
+    },
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): {"webhooks": {"*": _WEBHOOK}},
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): {"webhooks": {"*": _WEBHOOK}},
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): {
+        "spec": {"conversion": {"strategy": _is("None")}, "preserveUnknownFields": _is(False)}
+    },
+}
