@@ -1,0 +1,32 @@
+"""How a sandbox is set up."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from reverser.sandbox.audit import AuditWebhook
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxConfig:
+    """Addresses, files and habits of one sandbox. Times are in seconds.
+
+    `port` 0 takes a free one. Without `state_dir` everything is lost at the end. `watch_cache` and `watch_list` off imitate
+    servers started without the watch cache, or without streaming lists. `record` keeps every version of every object in
+    memory for oracles.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: bool = True
+    state_dir: Path | None = None
+    kubeconfig_out: Path | None = None
+    admin_token: str = ""
+    audit_webhooks: tuple[AuditWebhook, ...] = ()
+    audit_keep: int = 10_000
+    history_limit: int = 20_000
+    bookmark_interval: float = 60.0
+    watch_cache: bool = True
+    watch_list: bool = True
+    finish_namespaces: bool = False
+    record: bool = False
+    audience: str = "https://kubernetes.default.svc.cluster.local"
