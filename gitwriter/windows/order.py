@@ -1,0 +1,54 @@
+"""Which unit may pass which (J17): order is kept per folder, not per target.
+
+Two targets whose folders do not overlap cannot see each other's commits, so one that waits need not hold
+the other. Two targets on one folder (a re-created target, say) must go in order whatever their UIDs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from gitwriter.windows.plan import SweepUnit, Unit
+
+
+def paths_overlap(one: str, other: str) -> bool:
+    """Whether two folders are the same or one holds the other. The empty path is the repository root."""
+    a = [part for part in one.split("/") if part not in ("", ".")]
+    b = [part for part in other.split("/") if part not in ("", ".")]
+    shorter = min(len(a), len(b))
+    return a[:shorter] == b[:shorter]
+
+
+def _path(unit: Unit) -> str:
+    return unit.boundary.frozen.path if unit.boundary.frozen else ""
+
+
+def passable(units: Sequence[Unit], waiting: Collection[str]) -> list[Unit]:
+    """The units that may go now, in order, while those whose boundary ids are ``waiting`` may not."""
+    blocked: list[str] = []
+    out: list[Unit] = []
+    for unit in units:
+        path = _path(unit)
+        if unit.boundary.id in waiting or any(paths_overlap(path, other) for other in blocked):
+            blocked.append(path)
+        else:
+            out.append(unit)
+    return out
+
+
+def displaced_by(sweep: SweepUnit, units: Iterable[Unit]) -> list[Unit]:
+    """Units of predecessors on the same folder that a first sweep makes pointless: settle them as retired.
+
+    Only what stands before the sweep counts, so ``units`` is the plan's order.
+    """
+    if not sweep.sweep.first:
+        return []
+    path = [part for part in _path(sweep).split("/") if part not in ("", ".")]
+    out: list[Unit] = []
+    for unit in units:
+        if unit.boundary.id == sweep.boundary.id:
+            break
+        same = [part for part in _path(unit).split("/") if part not in ("", ".")] == path
+        if same and unit.boundary.target.uid != sweep.boundary.target.uid:
+            out.append(unit)
+    return out
