@@ -178,10 +178,7 @@ def plain_is_safe(text: str, *, flow: bool) -> bool:
     return plain_syntax_ok(text, flow=flow) and reads_as_string(text)
 
 
-_ESCAPES = {
-    '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0",
-    "\x07": "\\a", "\x08": "\\b", "\x0b": "\\v", "\x0c": "\\f", "\x1b": "\\e",
-}  # fmt: skip
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\x08": "\\b", "\x0c": "\\f"}
 _NEEDS_ESCAPE = re.compile(
     '["\\\\]|[^\\x20-\\x7e\\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]'
 )
@@ -191,14 +188,11 @@ def _escape(match: re.Match[str]) -> str:
     char = match[0]
     if char in _ESCAPES:
         return _ESCAPES[char]
-    code = ord(char)
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    return f"\\u{ord(char):04x}"
 
 
 def escape_double(text: str) -> str:
-    """The inside of a double-quoted scalar: one line, every awkward character escaped."""
+    """The inside of a double-quoted scalar: one line, awkward characters escaped as JSON does it too."""
     return _NEEDS_ESCAPE.sub(_escape, text)
 
 

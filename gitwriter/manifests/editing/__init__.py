@@ -1,0 +1,248 @@
+"""Changing one document of a file as a careful human would.
+
+Only the lines of nodes that differ are touched. The edit is planned on the text, made, read back and compared with what was
+asked for; a result that does not read exactly so is never accepted. Then the node is written afresh, then its parent, at
+last the whole document, and the result says which of these it took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from reverser.errors import YamlRefused
+
+from ..emitter import render_document
+from ..limits import DEFAULT_LIMITS, Limits
+from ..loading import BOM, LoadedDocument, decode_body, key_of, load_document, load_text
+from ..nodes import Kind, Node
+from ..splitting import split_documents
+from .compare import Path, equal_as_kubernetes, first_difference
+from .plan import NodeKey, Planner, node_key
+from .source import PlanConflict, Source, apply_edits
+from .target import effective_target
+
+__all__ = [
+    "EditMode",
+    "EditResult",
+    "Fallback",
+    "edit_body",
+    "edit_document",
+    "equal_as_kubernetes",
+]
+
+_NOT_EDITABLE = ("duplicate-key", "binary", "local-tag", "excessive-aliases")
+_ANCHORING = frozenset(("anchor", "alias", "merge-key"))
+_MAX_ATTEMPTS = 8
+
+
+class EditMode(StrEnum):
+    """What was done to the document."""
+
+    NO_CHANGE = "no-change"
+    PATCHED = "patched"
+    WHOLE_REPLACE = "whole-replace"
+    SKIPPED = "skipped"
+
+
+class Fallback(IntEnum):
+    """How much had to be written afresh to get the result."""
+
+    NONE = 0
+    NODE = 1
+    PARENT = 2
+    DOCUMENT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class EditResult:
+    """The bytes after the edit. ``diagnostic`` says why a document was skipped or rewritten, and what can be done."""
+
+    data: bytes
+    mode: EditMode
+    diagnostic: str | None = None
+    fallback: Fallback = Fallback.NONE
+
+
+def edit_document(
+    data: bytes,
+    index: int,
+    desired: Mapping[str, Any],
+    *,
+    keep: Collection[str] = (),
+    optional: Collection[str] = (),
+    limits: Limits = DEFAULT_LIMITS,
+) -> EditResult:
+    """Make document ``index`` of a file equal to ``desired``; every other byte of the file stays.
+
+    ``keep`` names JSON pointers at which Git's value stays, present or absent; ``optional`` those of server defaults that are
+    not added where Git lacks them. A list index in a pointer counts in ``desired``; ``*`` stands for each item.
+    """
+    documents = split_documents(data)
+    if not 0 <= index < len(documents):
+        return EditResult(data, EditMode.SKIPPED, f"the file has no document {index}; it changed meanwhile")
+    document = documents[index]
+    result = edit_body(document.body(data), desired, keep=keep, optional=optional, limits=limits)
+    if result.mode in (EditMode.NO_CHANGE, EditMode.SKIPPED):
+        return EditResult(data, result.mode, result.diagnostic)
+    edited = data[: document.start] + result.data + data[document.end :]
+    return EditResult(edited, result.mode, result.diagnostic, result.fallback)
+
+
+def edit_body(
+    body: bytes,
+    desired: Mapping[str, Any],
+    *,
+    keep: Collection[str] = (),
+    optional: Collection[str] = (),
+    limits: Limits = DEFAULT_LIMITS,
+) -> EditResult:
+    """As edit_document, for the bytes of one document alone."""
+    try:
+        loaded = load_document(body, limits=limits)
+    except YamlRefused as error:
+        return EditResult(body, EditMode.SKIPPED, f"cannot be read: {error}")
+    if (refusal := _refusal(loaded, desired)) is not None:
+        return EditResult(body, EditMode.SKIPPED, refusal)
+    target = effective_target(loaded.value, desired, keep=keep, optional=optional)
+    if equal_as_kubernetes(loaded.value, target):
+        return EditResult(body, EditMode.NO_CHANGE)
+    head = body[: len(BOM.encode())] if decode_body(body).startswith(BOM) else b""
+    text, fallback = _edit_text(loaded, target, limits)
+    if text is not None:
+        diagnostic = None if fallback is Fallback.NONE else _FALLBACK_TEXT[fallback]
+        return EditResult(head + text.encode("utf-8"), EditMode.PATCHED, diagnostic, fallback)
+    if loaded.constructs & _ANCHORING:
+        return EditResult(
+            body,
+            EditMode.SKIPPED,
+            "the change reaches through an anchor, alias or merge key in a way that cannot be written in place; "
+            "write the shared part out in the file",
+        )
+    return _rewritten(body, loaded, target, limits)
+
+
+_FALLBACK_TEXT = {
+    Fallback.NODE: "a value was written afresh because its spelling could not be kept",
+    Fallback.PARENT: "a block was written afresh because a part of it could not be edited in place",
+    Fallback.DOCUMENT: "the document was written afresh because it could not be edited in place; comments are lost",
+}
+
+
+def _refusal(loaded: LoadedDocument, desired: Mapping[str, Any]) -> str | None:
+    """Why a document must not be edited at all, or None."""
+    if loaded.tree.root is None:
+        return "the document is empty"
+    if loaded.is_sops:
+        return "the document is encrypted; it can only be encrypted anew as a whole"
+    for construct in _NOT_EDITABLE:
+        if construct in loaded.constructs:
+            return f"the document holds a {construct.replace('-', ' ')}; write it in plain YAML to have it edited"
+    if not isinstance(loaded.value, Mapping):
+        return "the document is not a mapping"
+    metadata = desired.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    for found, wanted in ((loaded.kind, desired.get("kind")), (loaded.name, name)):
+        if found and wanted and found != wanted:
+            return f"the document is another object now ({loaded.kind} {loaded.name}); scan the file again"
+    return None
+
+
+def _edit_text(
+    loaded: LoadedDocument, target: Mapping[str, Any], limits: Limits
+) -> tuple[str | None, Fallback]:
+    """The edited text that reads as the target, or None; with how far it had to fall back."""
+    source = Source(loaded.text)
+    forced: set[NodeKey] = set()
+    parents = _Parents(loaded.tree.root) if loaded.tree.root is not None else None
+    fallback = Fallback.NONE
+    for _attempt in range(_MAX_ATTEMPTS):
+        planner = Planner(source, loaded.tree, forced=forced)
+        suspects: list[Node]
+        try:
+            plan = planner.plan(target)
+            text = source.finish(apply_edits(source.work, plan.edits))
+            result = load_text(text, limits=limits)
+        except (PlanConflict, YamlRefused):
+            suspects = list(planner.touched)
+        else:
+            path = first_difference(result.value, target)
+            if path is None:
+                return text, fallback
+            suspects = [_node_at(planner, loaded.tree.root, target, path)]
+        if parents is None:
+            break
+        widened = parents.widen(suspects, forced)
+        if widened is None:
+            break
+        fallback = max(fallback, widened)
+    return None, Fallback.DOCUMENT
+
+
+class _Parents:
+    """Finds what to write afresh next: the suspected nodes first, then what holds them."""
+
+    def __init__(self, root: Node) -> None:
+        self._root = root
+        self._parent: dict[NodeKey, Node] = {}
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            for child in (*node.items, *(value for _key, value in node.entries)):
+                self._parent[node_key(child)] = node
+                stack.append(child)
+
+    def widen(self, suspects: list[Node], forced: set[NodeKey]) -> Fallback | None:
+        """Add nodes to ``forced``; None when only the whole document is left."""
+        level = Fallback.NODE
+        added = False
+        for suspect in suspects:
+            node = suspect
+            while node is not self._root and node_key(node) in forced:
+                level = Fallback.PARENT
+                node = self._parent[node_key(node)]
+            if node is not self._root:
+                forced.add(node_key(node))
+                added = True
+                if node.kind is not Kind.SCALAR:
+                    level = Fallback.PARENT
+        return level if added else None
+
+
+def _node_at(planner: Planner, root: Node | None, target: Any, path: Path) -> Node:
+    """The deepest node of the old tree that lies on the path into the target."""
+    assert root is not None
+    node = root
+    for step in path:
+        child: Node | None = None
+        if node.kind is Kind.MAPPING and isinstance(step, str):
+            child = next(
+                (value for key, value in node.entries if not key.is_merge_key() and key_of(key) == step), None
+            )
+            target = target.get(step) if isinstance(target, Mapping) else None
+        elif node.kind is Kind.SEQUENCE and isinstance(step, int) and isinstance(target, list):
+            match = planner.alignment(node, target).match
+            old = match[step] if step < len(match) else None
+            child = node.items[old] if old is not None else None
+            target = target[step] if step < len(target) else None
+        if child is None:
+            break
+        node = child
+    return node
+
+
+def _rewritten(body: bytes, loaded: LoadedDocument, target: Mapping[str, Any], limits: Limits) -> EditResult:
+    """The document in canonical form, with the line endings of the old one."""
+    try:
+        rendered = render_document(target)
+        if not equal_as_kubernetes(load_document(rendered, limits=limits).value, target):
+            return EditResult(
+                body, EditMode.SKIPPED, "the object cannot be written as YAML that reads the same"
+            )
+    except (TypeError, ValueError, YamlRefused) as error:
+        return EditResult(body, EditMode.SKIPPED, f"the object cannot be written as YAML: {error}")
+    if b"\r\n" in body:
+        rendered = rendered.replace(b"\n", b"\r\n")
+    return EditResult(rendered, EditMode.WHOLE_REPLACE, _FALLBACK_TEXT[Fallback.DOCUMENT], Fallback.DOCUMENT)

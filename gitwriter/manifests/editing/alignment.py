@@ -1,0 +1,136 @@
+"""Which item of the new list is which item of the old one.
+
+Items that Kubernetes tells apart by a key (a container by its name) are matched by that key; other items by being equal.
+What is left between two matches is paired in order. Of all matched items the longest run that keeps its order stays where it
+is and only the others move, so comments travel with their item and few lines change.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_KEYS: tuple[tuple[str, ...], ...] = (
+    ("name",),
+    ("containerPort", "protocol"),
+    ("port", "protocol"),
+    ("mountPath",),
+    ("devicePath",),
+    ("ip",),
+    ("topologyKey", "whenUnsatisfiable"),
+    ("type",),
+    ("key",),
+    ("uid",),
+)
+_DEFAULTS = {"protocol": "TCP"}
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """``match[j]`` is the old index of new item j, or None; ``staying`` holds the old indexes that keep their place."""
+
+    match: tuple[int | None, ...]
+    staying: frozenset[int]
+
+
+def align(old: Sequence[Any], new: Sequence[Any]) -> Alignment:
+    """Match the items of two lists."""
+    if len(old) == len(new) == 1 and not _keyed(old, new):
+        return Alignment((0,), frozenset((0,)))
+    keyed = _keyed(old, new)
+    match = _by_token(*keyed) if keyed else _by_token([_token(v) for v in old], [_token(v) for v in new])
+    staying = _longest_increasing(match)
+    if not keyed:
+        _pair_leftovers(match, staying, len(old))
+    return Alignment(tuple(match), frozenset(staying))
+
+
+def _keyed(old: Sequence[Any], new: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
+    if not old or not new or not all(isinstance(item, Mapping) for item in (*old, *new)):
+        return None
+    for fields in _KEYS:
+        if fields[0] not in old[0]:
+            continue
+        tokens = [_key_tokens(items, fields) for items in (old, new)]
+        if tokens[0] is not None and tokens[1] is not None:
+            return tokens[0], tokens[1]
+    return None
+
+
+def _key_tokens(items: Sequence[Mapping[str, Any]], fields: tuple[str, ...]) -> list[Any] | None:
+    tokens: list[Any] = []
+    for item in items:
+        token = tuple(item.get(field, _DEFAULTS.get(field)) for field in fields)
+        if token[0] in (None, "") or not all(isinstance(part, str | int | None) for part in token):
+            return None
+        tokens.append(token)
+    return tokens if len(set(tokens)) == len(tokens) else None
+
+
+def _token(value: Any) -> Any:
+    """A hashable stand-in that equal values share."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None:
+        return (value,)
+    if isinstance(value, int | float):
+        return ("number", value)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _by_token(old: list[Any], new: list[Any]) -> list[int | None]:
+    places: dict[Any, deque[int]] = defaultdict(deque)
+    for index, token in enumerate(old):
+        places[token].append(index)
+    return [places[token].popleft() if places.get(token) else None for token in new]
+
+
+def _longest_increasing(match: Sequence[int | None]) -> set[int]:
+    """Old indexes of the longest run of matches that is in order already."""
+    tails: list[int] = []  # smallest old index that ends a run of each length
+    tail_at: list[int] = []  # new index of that end
+    previous: dict[int, int] = {}
+    for position, value in enumerate(match):
+        if value is None:
+            continue
+        length = bisect_left(tails, value)
+        if length:
+            previous[position] = tail_at[length - 1]
+        if length == len(tails):
+            tails.append(value)
+            tail_at.append(position)
+        else:
+            tails[length] = value
+            tail_at[length] = position
+    staying: set[int] = set()
+    position = tail_at[-1] if tail_at else -1
+    while position >= 0:
+        value = match[position]
+        assert value is not None
+        staying.add(value)
+        position = previous.get(position, -1)
+    return staying
+
+
+def _pair_leftovers(match: list[int | None], staying: set[int], old_size: int) -> None:
+    """Pair unmatched items that lie in the same gap between two staying items, in order."""
+    used = {index for index in match if index is not None}
+    low = 0
+    gap: list[int] = []
+    for position in range(len(match) + 1):
+        value = match[position] if position < len(match) else old_size
+        if value is None:
+            gap.append(position)
+            continue
+        if value != old_size and value not in staying:
+            continue
+        free = [index for index in range(low, value) if index not in used]
+        for new_index, old_index in zip(gap, free, strict=False):
+            match[new_index] = old_index
+            staying.add(old_index)
+        gap = []
+        low = value + 1

@@ -1,0 +1,233 @@
+"""From the difference between a document and its target to edits of the text.
+
+The planner walks the node tree and the target together. Where they agree it touches nothing; where they differ it plans the
+smallest edit of that node: a scalar is respelt, an entry's lines are cut or added, an item is moved with its comments.
+Nodes in ``forced`` are written afresh instead: the way back when a first result did not read as intended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..loading import Constructor, key_of
+from ..nodes import Kind, Node, Tree
+from .alignment import Alignment, align
+from .anchors import AnchorTargets, merge_plan
+from .block import BlockEntries, BlockItems
+from .compare import equal_as_kubernetes, equal_scalars
+from .flow import FlowMembers
+from .render import Look, is_block
+from .replacing import Place, replace_node
+from .source import Edit, PlanConflict, Source, apply_edits
+from .spelling import respell
+from .style import common_quote, document_style
+
+NodeKey = tuple[int, int]
+
+
+def node_key(node: Node) -> NodeKey:
+    """Identity of a node within one parse of one text."""
+    return (node.start, int(node.kind))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The edits, and the nodes that they touch (innermost first)."""
+
+    edits: tuple[Edit, ...]
+    touched: tuple[Node, ...]
+
+
+class Planner:
+    """Plans the edits for one document; one instance, one plan."""
+
+    def __init__(self, source: Source, tree: Tree, *, forced: Collection[NodeKey] = ()) -> None:
+        self.source = source
+        self._tree = tree
+        self._forced = frozenset(forced)
+        self._constructor = Constructor(set())
+        self._values: dict[int, Any] = {}
+        self._alignments: dict[int, Alignment] = {}
+        self._anchors: AnchorTargets | None = None
+        self.touched: list[Node] = []
+        assert tree.root is not None
+        self._look = Look(document_style(tree.root, source))
+
+    def plan(self, target: Mapping[str, Any]) -> Plan:
+        """Plan the edits that turn the document into the target; raises PlanConflict."""
+        root = self._tree.root
+        assert root is not None
+        if "anchor" in self._tree.constructs:
+            self._anchors = AnchorTargets(self.value_of, self.alignment)
+            self._anchors.collect(root, target)
+        edits: list[Edit] = []
+        self.value(root, target, Place(after=root.start, column=0, is_root=True), self._look, edits)
+        return Plan(tuple(edits), tuple(self.touched))
+
+    def value_of(self, node: Node) -> Any:
+        """Value of a node before the edit."""
+        found = self._values.get(id(node), self)
+        if found is self:
+            found = self._values[id(node)] = self._constructor.value_of(node)
+        return found
+
+    def alignment(self, node: Node, target: list[Any]) -> Alignment:
+        """How the items of a sequence match those of its target; the same answer for the same node every time."""
+        known = self._alignments.get(id(node))
+        if known is None or len(known.match) != len(target):
+            known = self._alignments[id(node)] = align([self.value_of(item) for item in node.items], target)
+        return known
+
+    def value(self, node: Node, target: Any, place: Place, look: Look, edits: list[Edit]) -> None:
+        """Plan what turns one node into its target."""
+        if node_key(node) in self._forced:
+            self._replace(node, target, place, look, edits)
+            return
+        if node.kind is Kind.ALIAS:
+            if self._anchors is None or not self._anchors.alias_stays(node, target):
+                self._replace(node, target, place, look, edits)
+        elif node.kind is Kind.MAPPING and isinstance(target, Mapping) and target:
+            self._mapping(node, target, place, look, edits)
+        elif node.kind is Kind.SEQUENCE and isinstance(target, list | tuple) and target:
+            self._sequence(node, list(target), place, look, edits)
+        elif node.kind is Kind.SCALAR and not isinstance(target, Mapping | list | tuple):
+            if not equal_scalars(self.value_of(node), target):
+                self._scalar(node, target, place, look, edits)
+        elif not equal_as_kubernetes(self.value_of(node), target):
+            self._replace(node, target, place, look, edits)
+
+    def _replace(self, node: Node, target: Any, place: Place, look: Look, edits: list[Edit]) -> None:
+        self.touched.append(node)
+        edits += replace_node(self.source, node, target, place, look)
+
+    def _scalar(self, node: Node, target: Any, place: Place, look: Look, edits: list[Edit]) -> None:
+        if node.tag is not None or node.body >= node.end or (is_block(target) and not look.flow):
+            self._replace(node, target, place, look, edits)
+            return
+        self.touched.append(node)
+        first, *rest = respell(self.source, node, target, look, parent_column=place.column)
+        edits.append(Edit(node.body, node.end, first))
+        if rest:
+            newline = self.source.newline_at(node.end)
+            below = self.source.line_end(node.end)
+            edits.append(Edit(below, below, "".join(line + newline for line in rest)))
+
+    def _mapping(
+        self, node: Node, target: Mapping[str, Any], place: Place, look: Look, edits: list[Edit]
+    ) -> None:
+        if not node.entries:
+            self._replace(node, target, place, look, edits)
+            return
+        merges = merge_plan(node, target, self._anchors, self.value_of)
+        removed: set[int] = set()
+        present: set[str] = set()
+        kept: list[tuple[int, str]] = []
+        for index, (key_node, _value_node) in enumerate(node.entries):
+            if key_node.is_merge_key():
+                if merges.dropped:
+                    removed.add(index)
+                continue
+            key = key_of(key_node)
+            present.add(key)
+            if key in target:
+                kept.append((index, key))
+            else:
+                removed.add(index)
+        added = [key for key in target if key not in present and not merges.supplies(key, target[key])]
+        if len(removed) == len(node.entries):
+            self._replace(node, target, place, look, edits)
+            return
+        if removed or added:
+            self.touched.append(node)
+        if node.flow:
+            inner = self._flow_look(node, look)
+            members = FlowMembers(self.source, node)
+            for index, key in kept:
+                self.value(node.entries[index][1], target[key], place, inner, edits)
+            members.change(removed, {key: target[key] for key in added}, [], inner, edits)
+            return
+        entries = BlockEntries(self.source, node)
+        for index, key in kept:
+            value_node = node.entries[index][1]
+            self.value(value_node, target[key], entries.place_of(index), look, edits)
+        entries.remove(removed, edits)
+        quote = common_quote((value for _key, value in node.entries), flow=False) if added else ""
+        entries.add({key: target[key] for key in added}, look, quote, edits)
+
+    def _sequence(self, node: Node, target: list[Any], place: Place, look: Look, edits: list[Edit]) -> None:
+        if not node.items:
+            self._replace(node, target, place, look, edits)
+            return
+        alignment = self.alignment(node, target)
+        removed = set(range(len(node.items))) - alignment.staying
+        moved = {j: i for j, i in enumerate(alignment.match) if i is not None and i in removed}
+        new = [j for j, i in enumerate(alignment.match) if i is None]
+        if removed or new:
+            self.touched.append(node)
+        if not alignment.staying and (node.flow or not self.source.begins_line(node.body)):
+            self._replace(node, target, place, look, edits)
+            return
+        if node.flow:
+            self._flow_sequence(node, target, alignment, place, look, edits)
+            return
+        items = BlockItems(self.source, node)
+        if removed and not items.first_begins_line:
+            raise PlanConflict("a list begins on its parent's line")
+        quote = common_quote(node.items, flow=False) if new else ""
+        position = items.front()
+        for index, value in enumerate(target):
+            old = alignment.match[index]
+            if old is None:
+                edits.append(items.insertion(position, value, look, quote))
+            elif index in moved:
+                inner: list[Edit] = []
+                self.value(node.items[old], value, items.place_of(old), look, inner)
+                start, end = items.chunk(old)
+                text = apply_edits(self.source.work, inner, start=start, end=end)
+                edits.append(Edit(position, position, text))
+            else:
+                self.value(node.items[old], value, items.place_of(old), look, edits)
+                position = items.chunk(old)[1]
+        edits += [Edit(*items.chunk(index), "") for index in sorted(removed)]
+
+    def _flow_sequence(
+        self, node: Node, target: list[Any], alignment: Alignment, place: Place, look: Look, edits: list[Edit]
+    ) -> None:
+        inner = self._flow_look(node, look)
+        members = FlowMembers(self.source, node)
+        removed = set(range(len(node.items))) - alignment.staying
+        inserted: list[tuple[int | None, str]] = []
+        previous: int | None = None
+        for index, value in enumerate(target):
+            old = alignment.match[index]
+            if old is None:
+                inserted.append((previous, members.render(value, inner)))
+            elif old in removed:
+                nested: list[Edit] = []
+                item = node.items[old]
+                self.value(item, value, place, inner, nested)
+                text = apply_edits(self.source.work, nested, start=item.start, end=item.end)
+                inserted.append((previous, text))
+            else:
+                self.value(node.items[old], value, place, inner, edits)
+                previous = old
+        members.change(removed, {}, inserted, inner, edits)
+
+    def _flow_look(self, node: Node, look: Look) -> Look:
+        """The look of text between this collection's brackets."""
+        nodes = node.items if node.kind is Kind.SEQUENCE else [value for _key, value in node.entries]
+        json = look.json or _is_json(node)
+        return Look(look.style, flow=True, json=json, quote="" if json else common_quote(nodes, flow=True))
+
+
+def _is_json(node: Node) -> bool:
+    """True for a flow mapping whose keys are all double-quoted, and for lists of such."""
+    if node.kind is Kind.MAPPING:
+        return node.flow and all(key.style == '"' for key, _value in node.entries)
+    return (
+        node.flow
+        and bool(node.items)
+        and all(item.kind is Kind.MAPPING and _is_json(item) for item in node.items)
+    )

@@ -1,0 +1,136 @@
+"""Writing a node afresh at the place where another one stands.
+
+The place keeps what is not the value: the key, the anchor, the comment behind the key. Only the value's own text goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..nodes import Kind, Node
+from .render import Look, inline_value, is_block, mapping_lines, sequence_lines
+from .source import Edit, PlanConflict, Source
+from .spelling import fresh_spelling
+
+_TAG = re.compile(r"![^\s]*\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands: ``after`` its indicator (colon or dash), whose key or dash is in ``column``."""
+
+    after: int
+    column: int
+    is_item: bool = False
+    is_root: bool = False
+
+
+def replace_node(source: Source, node: Node, target: Any, place: Place, look: Look) -> list[Edit]:
+    """Edits that put the target where the node stands."""
+    if look.flow:
+        return _replace_in_flow(source, node, target, look)
+    if place.is_root:
+        raise PlanConflict("the whole document has to be written afresh")
+    edits = _without_tag(source, node)
+    first, rest = _rendered(source, node, target, place, look)
+    if node.kind is Kind.SCALAR and node.style in ("|", ">"):
+        return edits + _over_block_scalar(source, node, first, rest, place)
+    if not node.flow and (node.entries or node.items):
+        return edits + _over_block_collection(source, node, first, rest, place)
+    return edits + _over_inline(source, node, first, rest, place)
+
+
+def _replace_in_flow(source: Source, node: Node, target: Any, look: Look) -> list[Edit]:
+    text = inline_value(target, look)
+    if node.body < node.end:
+        return [*_without_tag(source, node), Edit(node.body, node.end, text)]
+    before = source.work[: node.end].rstrip(" \t")[-1:]
+    if before not in (":", ","):
+        raise PlanConflict("a flow entry without a value")
+    return [Edit(node.end, node.end, f" {text}")]
+
+
+def _without_tag(source: Source, node: Node) -> list[Edit]:
+    if node.tag is None:
+        return []
+    match = _TAG.search(source.work, node.start, node.body)
+    return [Edit(match.start(), match.end(), "")] if match else []
+
+
+def _rendered(source: Source, node: Node, target: Any, place: Place, look: Look) -> tuple[str, list[str]]:
+    """Text on the indicator's line (empty for a block collection) and the lines below it."""
+    if is_block(target):
+        inner = replace(look, quote="")
+        if isinstance(target, Mapping):
+            return "", mapping_lines(target, inner, _content_column(source, node, place, look.style.step))
+        return "", sequence_lines(target, inner, _content_column(source, node, place, look.style.dash))
+    if isinstance(target, str):
+        first, *rest = fresh_spelling(target, look, parent_column=place.column)
+        return first, rest
+    return inline_value(target, look), []
+
+
+def _content_column(source: Source, node: Node, place: Place, step: int) -> int:
+    if not place.is_item:
+        return place.column + step
+    on_dash_line = source.line_start(node.body) == source.line_start(place.after)
+    if node.anchor is None and on_dash_line and node.body < node.end:
+        return source.column(node.body)
+    return place.column + 2
+
+
+def _joined(lines: list[str], newline: str) -> str:
+    return "".join(line + newline for line in lines)
+
+
+def _over_inline(source: Source, node: Node, first: str, rest: list[str], place: Place) -> list[Edit]:
+    newline = source.newline_at(place.after)
+    below = source.line_end(node.end)
+    start = node.start if node.kind is Kind.ALIAS else node.body
+    if not first and place.is_item and node.anchor is None:
+        first, rest = rest[0].lstrip(" "), rest[1:]
+    if start >= node.end:  # an empty value
+        head = [Edit(node.end, node.end, f" {first}")] if first else []
+    elif first:
+        head = [Edit(start, node.end, first)]
+    else:
+        blank = len(source.work[:start].rstrip(" \t"))
+        if "\n" in source.work[blank:start]:
+            blank = start
+        head = [Edit(max(blank, place.after), node.end, "")]
+    return [*head, Edit(below, below, _joined(rest, newline))] if rest else head
+
+
+def _over_block_scalar(source: Source, node: Node, first: str, rest: list[str], place: Place) -> list[Edit]:
+    newline = source.newline_at(place.after)
+    header_end = source.block_header_end(node)
+    below = source.line_end(header_end)
+    stop = max(source.line_end(source.content_end(node)), below)
+    if not first and place.is_item:
+        first, rest = rest[0].lstrip(" "), rest[1:]
+    start = node.body if first else max(len(source.work[: node.body].rstrip(" \t")), place.after)
+    return [Edit(start, header_end, first), Edit(below, stop, _joined(rest, newline))]
+
+
+def _over_block_collection(
+    source: Source, node: Node, first: str, rest: list[str], place: Place
+) -> list[Edit]:
+    newline = source.newline_at(place.after)
+    stop = source.content_end(node)
+    if source.line_start(node.body) == source.line_start(place.after):  # begins behind the dash
+        if not first:
+            first, rest = rest[0].lstrip(" "), rest[1:]
+        return [Edit(node.body, stop, newline.join([first, *rest]))]
+    end = source.after_deeper_comments(source.line_end(stop), place.column)
+    head = place.after
+    if node.anchor is not None:
+        head = len(source.work[: node.body].rstrip())
+        head = min(head, source.line_stop(node.start))
+        match = re.compile(r"(?:[&!][^\s]*[ \t]*)+").match(source.work, node.start)
+        head = node.start + len(match[0].rstrip()) if match else head
+    below = source.line_end(head)
+    edits = [Edit(below, end, _joined(rest, newline))]
+    return [Edit(head, head, f" {first}"), *edits] if first else edits

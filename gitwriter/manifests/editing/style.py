@@ -1,0 +1,58 @@
+"""How a document is written, so that new text looks as if the same hand had written it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..nodes import Kind, Node
+from ..scalars import plain_is_safe, resolve_plain
+from .source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStyle:
+    """``step`` is the indentation of a nested mapping, ``dash`` that of a list below its key (0: flush with it)."""
+
+    step: int = 2
+    dash: int = 0
+
+
+def document_style(root: Node, source: Source) -> DocumentStyle:
+    """Measure a document by the habit that occurs most often."""
+    steps: Counter[int] = Counter()
+    dashes: Counter[int] = Counter()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.flow or node.kind is Kind.SCALAR:
+            continue
+        stack.extend(node.items)
+        for key, value in node.entries:
+            if value.flow or not (value.items or value.entries):
+                continue
+            stack.append(value)
+            offset = source.column(value.body) - source.column(key.start)
+            if value.items and offset >= 0:
+                dashes[offset] += 1
+            elif value.entries and offset > 0:
+                steps[offset] += 1
+    step = steps.most_common(1)[0][0] if steps else 2
+    return DocumentStyle(step=step, dash=dashes.most_common(1)[0][0] if dashes else 0)
+
+
+def common_quote(nodes: Iterable[Node], *, flow: bool) -> str:
+    """The quote character that all string scalars among the nodes share without needing it; else an empty string."""
+    styles: set[str] = set()
+    needless = False
+    for node in nodes:
+        if node.kind is not Kind.SCALAR or node.style in ("|", ">"):
+            continue
+        if node.style == "":
+            if isinstance(resolve_plain(node.text), str):
+                return ""
+            continue
+        styles.add(node.style)
+        needless = needless or plain_is_safe(node.text, flow=flow)
+    return styles.pop() if len(styles) == 1 and needless else ""
