@@ -1,27 +1,27 @@
 """The one error tree. The class of an error, never its text, decides what happens next.
 
-    ReverserError
-    ├── TransientError      heals by itself: retried with back-off (``retry_after`` seconds when known)
-    │   ├── KubeUnavailable     the API server cannot be reached, answers 5xx, or times out
-    │   ├── KubeThrottled       429 or 503 with Retry-After
-    │   ├── KubeConflict        409 on a write: read again, decide again
-    │   ├── StoreUnavailable    Redis does not answer
-    │   ├── RemoteUnavailable   the Git remote does not answer, or answers with a server error
-    │   └── LostRace            somebody else moved first: the fence is lost, or the remote tip moved
-    ├── StalledError        needs a person: ``reason`` is a condition reason, the message says what to do
-    │   ├── ConfigInvalid       a spec field, template, path, or setting that cannot work
-    │   ├── SecretMissing       a named Secret does not exist
-    │   ├── SecretMalformed     a named Secret lacks a key or holds an unusable value
-    │   ├── KubeForbidden       401 or 403
-    │   └── RemoteRejected      the remote refused the push by policy (``[remote rejected]``)
-    ├── RefusedError        one object or one folder is refused; everything else goes on
-    │   ├── PathRefused         the acceptance gate refused the target's folder
-    │   ├── ResourceRefused     one resource cannot be written (placement, sealing)
-    │   └── YamlRefused         a document cannot be read as YAML safely
-    ├── KubeNotFound        404: an answer, not a failure
-    ├── KubeGone            410: the resourceVersion is too old, replay
-    ├── KubeInvalid         400 or 422 with field causes
-    └── SettingsInvalid     the process cannot start; every problem is listed at once
+ReverserError
+├── TransientError      heals by itself: retried with back-off (``retry_after`` seconds when known)
+│   ├── KubeUnavailable     the API server cannot be reached, answers 5xx, or times out
+│   ├── KubeThrottled       429 or 503 with Retry-After
+│   ├── KubeConflict        409 on a write: read again, decide again
+│   ├── StoreUnavailable    Redis does not answer
+│   ├── RemoteUnavailable   the Git remote does not answer, or answers with a server error
+│   └── LostRace            somebody else moved first: the fence is lost, or the remote tip moved
+├── StalledError        needs a person: ``reason`` is a condition reason, the message says what to do
+│   ├── ConfigInvalid       a spec field, template, path, or setting that cannot work
+│   ├── SecretMissing       a named Secret does not exist
+│   ├── SecretMalformed     a named Secret lacks a key or holds an unusable value
+│   ├── KubeForbidden       401 or 403
+│   └── RemoteRejected      the remote refused the push by policy (``[remote rejected]``)
+├── RefusedError        one object or one folder is refused; everything else goes on
+│   ├── PathRefused         the acceptance gate refused the target's folder
+│   ├── ResourceRefused     one resource cannot be written (placement, sealing)
+│   └── YamlRefused         a document cannot be read as YAML safely
+├── KubeNotFound        404: an answer, not a failure
+├── KubeGone            410: the resourceVersion is too old, replay
+├── KubeInvalid         400 or 422 with field causes
+└── SettingsInvalid     the process cannot start; every problem is listed at once
 """
 
 from __future__ import annotations

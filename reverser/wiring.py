@@ -35,7 +35,7 @@ def redis_url() -> str:
 @lru_cache(maxsize=1)
 def store() -> Store:
     """The store of this process; connecting happens with the first call."""
-    return Store.from_url(redis_url())
+    return Store.connect(redis_url())
 
 
 @lru_cache(maxsize=1)

@@ -21,9 +21,7 @@ def _open_health(process: str) -> None:
             announce=announce_path(settings.state_dir, process) if settings.health_addr.port == 0 else None,
         )
     except OSError as error:
-        logger.critical(
-            "REVERSER_HEALTH_ADDR: cannot listen on %s: %s", settings.health_addr, error.strerror
-        )
+        logger.critical("REVERSER_HEALTH_ADDR: cannot listen on %s: %s", settings.health_addr, error.strerror)
         os._exit(2)
 
 

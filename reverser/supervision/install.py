@@ -37,14 +37,19 @@ def install_crds(kube: Kube) -> list[str]:
     for manifest in crd_manifests():
         name = manifest["metadata"]["name"]
         kube.patch(
-            _crd_path(name), manifest, kind=Patch.APPLY, query={"fieldManager": FIELD_MANAGER, "force": "true"}
+            _crd_path(name),
+            manifest,
+            kind=Patch.APPLY,
+            query={"fieldManager": FIELD_MANAGER, "force": "true"},
         )
         names.append(name)
     deadline = time.monotonic() + ESTABLISHED_SECONDS
     for name in names:
         while not _established(kube.get(_crd_path(name))):
             if time.monotonic() > deadline:
-                raise KubeUnavailable(f"the definition {name} is not established after {ESTABLISHED_SECONDS:.0f} s")
+                raise KubeUnavailable(
+                    f"the definition {name} is not established after {ESTABLISHED_SECONDS:.0f} s"
+                )
             time.sleep(0.1)
     return names
 
@@ -62,7 +67,9 @@ def ensure_namespace(kube: Kube, name: str) -> bool:
     except KubeNotFound:
         pass
     try:
-        kube.create(core_path("namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        kube.create(
+            core_path("namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        )
     except KubeConflict:
         return False
     return True

@@ -45,6 +45,7 @@ class _Running:
     started: float
     delay: float = RESTART_FIRST_SECONDS
     restart_at: float = 0.0
+    held: bool = False
 
 
 @dataclass(slots=True)
@@ -64,6 +65,8 @@ class Supervisor:
         died = []
         now = time.monotonic()
         for entry in self._running:
+            if entry.held:
+                continue
             if entry.restart_at:
                 if now >= entry.restart_at:
                     entry.process = self._spawn(entry.program)
@@ -76,7 +79,9 @@ class Supervisor:
                 continue
             died.append(entry.program.name)
             logger.warning(
-                "%s ended; starting it again", entry.program.name, extra={"status": code, "delay": entry.delay}
+                "%s ended; starting it again",
+                entry.program.name,
+                extra={"status": code, "delay": entry.delay},
             )
             entry.restart_at = now + entry.delay
             entry.delay = min(entry.delay * 2, RESTART_MOST_SECONDS)
@@ -84,9 +89,24 @@ class Supervisor:
 
     def pid(self, name: str) -> int:
         """The process id of a program. Raises KeyError for an unknown name."""
+        return self._entry(name).process.pid
+
+    def hold(self, name: str) -> None:
+        """End a program and leave it down until ``resume``. Raises KeyError for an unknown name."""
+        entry = self._entry(name)
+        entry.held = True
+        end_process(entry.process, entry.program.stop_seconds)
+
+    def resume(self, name: str) -> None:
+        """Start a held program again. Raises KeyError for an unknown name."""
+        entry = self._entry(name)
+        entry.process = self._spawn(entry.program)
+        entry.started, entry.restart_at, entry.held = time.monotonic(), 0.0, False
+
+    def _entry(self, name: str) -> _Running:
         for entry in self._running:
             if entry.program.name == name:
-                return entry.process.pid
+                return entry
         raise KeyError(name)
 
     def stop(self, order: Sequence[str], *, limit_seconds: float) -> None:

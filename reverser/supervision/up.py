@@ -218,7 +218,9 @@ class Up:
         )
         reason = wait_for_redis(embedded.url, seconds=VALKEY_START_SECONDS)
         if reason:
-            raise SettingsInvalid([f"the embedded Valkey did not start ({reason}); see {state / 'valkey' / 'log'}"])
+            raise SettingsInvalid(
+                [f"the embedded Valkey did not start ({reason}); see {state / 'valkey' / 'log'}"]
+            )
         return embedded.url
 
     def _prepare_cluster(self, kube: Kube) -> None:
@@ -229,7 +231,9 @@ class Up:
                 return
             missing = preflight.missing_crds(kube)
         except ReverserError as error:
-            raise SettingsInvalid([f"KUBECONFIG: the custom resources cannot be prepared: {error}"]) from error
+            raise SettingsInvalid(
+                [f"KUBECONFIG: the custom resources cannot be prepared: {error}"]
+            ) from error
         if missing:
             raise SettingsInvalid(
                 [

@@ -1,0 +1,196 @@
+"""One attempt at writing closed windows (J15): build on exactly the tip that was seen, push, settle.
+
+Every step that counts is preceded by a look at the fence. An attempt keeps nothing: whatever goes wrong,
+the next one starts over from the journal. What was pushed is recognised by the intent stored before.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gitwriter import metrics
+from gitwriter.base import Base, arrived, fetch_base, was_rewritten
+from gitwriter.building import Builder, Progress
+from gitwriter.git.commits import Signer
+from gitwriter.git.remote import Remote
+from gitwriter.git.repository import BareRepository
+from gitwriter.lease import BranchLease
+from gitwriter.manifests import Inventory, WritePlan
+from gitwriter.outcomes import Built, author_kind, counted_changes, settlement_of
+from gitwriter.targettree import InventoryShelf
+from gitwriter.units import Work, sweep_of
+from gitwriter.verdicts import verdict_of
+from gitwriter.windows import Unit
+from reverser.errors import ReverserError
+from reverser.store import Store
+from reverser.store.model import BranchKey, Intent, IntentWindow, OutcomeKind, PathVerdict
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """What an attempt works with; made anew for each."""
+
+    store: Store
+    lease: BranchLease
+    branch: BranchKey
+    repository: BareRepository
+    remote: Remote
+    shelf: InventoryShelf
+    signer: Callable[[str], Signer]
+    """Reads the signing key in a Secret of the provider's namespace, by name."""
+    sensitive: frozenset[str]
+    brake_percent: int
+
+
+class Attempt:
+    """One attempt on one branch."""
+
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+        self._store = edges.store
+        self._branch = edges.branch
+
+    def prepare(self, units: Sequence[Unit]) -> tuple[Base, set[str]]:
+        """Fetch, settle what had arrived, notice a rewritten history.
+
+        Returns the base and the boundary ids that are settled now. Raises the classes of ``fetch_base``.
+        """
+        edges, name = self._edges, self._branch.branch
+        edges.lease.check()
+        base = fetch_base(edges.repository, edges.remote, name)
+        by_boundary = {unit.boundary.id: unit for unit in units}
+        settled: set[str] = set()
+        for intent in self._store.read_intents(self._branch):
+            if arrived(edges.repository, edges.remote, intent, branch=name, base=base):
+                logger.info("an earlier push had arrived", extra={"branch": str(self._branch)})
+                settled |= self._settle_arrived(intent, by_boundary, base)
+        known = self._store.read_base(self._branch)
+        if was_rewritten(edges.repository, edges.remote, known, branch=name, base=base):
+            logger.warning(
+                "the remote's history no longer holds the last known tip; every type is replayed",
+                extra={"branch": str(self._branch), "known": known, "tip": base.tip or ""},
+            )
+            self._store.note_rewrite(self._branch, edges.lease.fence, base.tip or "")
+        return base, settled
+
+    def write(self, units: Sequence[Unit], base: Base) -> int:
+        """Build, push and settle; returns the number of commits that reached the remote.
+
+        Raises LostRace, RemoteRejected, RemoteUnavailable, and the errors of reading keys.
+        """
+        edges = self._edges
+        progress = Progress(start=base.start)
+        builder = Builder(edges, progress)
+        with edges.repository.session() as session:
+            for unit in units:
+                builder.build(session, unit)
+        edges.lease.check()
+        made = [built for built in progress.built if built.commit]
+        if made:
+            self._push(progress.built, base=base, tip=progress.start or "")
+        for settlement in progress.refused:
+            self._store.settle(self._branch, edges.lease.fence, settlement)
+        self._settle(progress.built, tip=(progress.start if made else base.tip) or "")
+        if progress.start is not None:
+            for root, inventory in progress.inventories.items():
+                edges.shelf.put(edges.repository, root=root, commit=progress.start, inventory=inventory)
+        return len(made)
+
+    def rescan(self, root: str, base: Base) -> PathVerdict:
+        """Judge a target's folder as it is on the remote now, without writing."""
+        inventory = Builder(self._edges, Progress(start=base.start)).look(root)
+        return verdict_of(inventory, now_ms=self._store.time_ms())
+
+    def _push(self, built: Sequence[Built], *, base: Base, tip: str) -> None:
+        edges = self._edges
+        intent = Intent(
+            id=secrets.token_hex(8),
+            expected_tip=base.tip or "",
+            new_tip=tip,
+            windows=tuple(
+                IntentWindow(item.unit.boundary.id, item.unit.settle_ids, item.commit) for item in built
+            ),
+        )
+        if not self._store.store_intent(self._branch, edges.lease.fence, intent):
+            edges.lease.check()
+        labels = metrics.branch_labels(self._branch)
+        began = time.monotonic()
+        try:
+            edges.repository.push(edges.remote, branch=self._branch.branch, new=tip, expected=base.tip)
+        except ReverserError as error:
+            metrics.PUSH_ATTEMPTS.labels(*labels, type(error).__name__).inc()
+            raise
+        metrics.PUSH_ATTEMPTS.labels(*labels, "pushed").inc()
+        metrics.PUSH_SECONDS.labels(*labels).observe(time.monotonic() - began)
+        metrics.PUSHES.inc()
+        logger.info(
+            "pushed",
+            extra={
+                "branch": str(self._branch),
+                "commits": sum(1 for item in built if item.commit),
+                "tip": tip[:12],
+            },
+        )
+
+    def _settle(self, built: Sequence[Built], *, tip: str) -> None:
+        edges = self._edges
+        for item in built:
+            kind = OutcomeKind.PUSHED if item.commit else OutcomeKind.NO_CHANGE
+            settlement = settlement_of(
+                item, branch=self._branch, kind=kind, base=tip, pushed=bool(item.commit)
+            )
+            if not self._store.settle(self._branch, edges.lease.fence, settlement):
+                edges.lease.check()
+            self._account(item)
+
+    def _account(self, item: Built) -> None:
+        """Metrics, and what status shows of the folder."""
+        labels = metrics.branch_labels(self._branch)
+        boundary = item.unit.boundary
+        metrics.WINDOWS.labels(*labels, boundary.reason.value).inc()
+        if item.commit:
+            metrics.COMMITS.labels(*labels, author_kind(boundary.author)).inc()
+            metrics.OBJECTS_WRITTEN.inc(counted_changes(item.plan))
+        sweep = sweep_of(item.unit)
+        if sweep is not None:
+            metrics.REPLAYS_APPLIED.labels(
+                boundary.target.namespace, boundary.target.name, "type_reconcile"
+            ).inc()
+            metrics.SWEPT.labels(sweep.type.group, sweep.type.version, sweep.type.resource).inc(
+                item.plan.swept
+            )
+        for result in item.plan.results:
+            if result.code:
+                metrics.SKIPPED.labels(result.code).inc()
+            if result.rule:
+                metrics.PLACEMENTS.labels(result.rule).inc()
+        verdict = verdict_of(item.plan.inventory, now_ms=self._store.time_ms())
+        self._store.write_path_verdict(boundary.target.uid, verdict)
+
+    def _settle_arrived(self, intent: Intent, units: dict[str, Unit], base: Base) -> set[str]:
+        """Settle the windows of a push that reached the remote, with the commits that are really there."""
+        settled: set[str] = set()
+        for window in intent.windows:
+            unit = units.get(window.boundary_id)
+            if unit is None:
+                continue
+            built = Built(
+                unit=unit,
+                work=Work(()),
+                plan=WritePlan(Inventory()),
+                commit=window.commit,
+                message=unit.boundary.message,
+            )
+            kind = OutcomeKind.PUSHED if window.commit else OutcomeKind.NO_CHANGE
+            settlement = settlement_of(
+                built, branch=self._branch, kind=kind, base=base.tip or "", pushed=bool(window.commit)
+            )
+            self._store.settle(self._branch, self._edges.lease.fence, settlement)
+            settled.add(window.boundary_id)
+        return settled

@@ -1,0 +1,68 @@
+"""Where new commits start: the remote is listed and fetched, earlier pushes and rewrites are recognised.
+
+Existence is decided by the listing, never by what the clone remembers. Nothing on the remote is created
+or changed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitwriter.git.remote import Remote
+from gitwriter.git.repository import BareRepository, RemoteRefs
+from reverser.store.model import Intent
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """``tip`` is the target branch's commit on the remote (None = it does not exist); ``start`` is the
+    commit to build on (None = an unborn branch)."""
+
+    tip: str | None
+    start: str | None
+
+
+def fetch_base(repository: BareRepository, remote: Remote, branch: str) -> Base:
+    """List, then fetch the branch to build on.
+
+    Raises LostRace when a branch vanishes in between, RemoteUnavailable, SecretMalformed, CloneDamaged.
+    """
+    refs = repository.list_remote(remote)
+    name = start_branch(refs, branch)
+    if name is None:
+        return Base(tip=None, start=None)
+    fetched = repository.fetch(remote, {name: refs.branches[name]})
+    start = fetched[name]
+    return Base(tip=start if name == branch else None, start=start)
+
+
+def start_branch(refs: RemoteRefs, branch: str) -> str | None:
+    """The branch itself where it exists, else the default branch, else none: pure."""
+    if branch in refs.branches:
+        return branch
+    if refs.head is not None and refs.head in refs.branches:
+        return refs.head
+    return None
+
+
+def arrived(repository: BareRepository, remote: Remote, intent: Intent, *, branch: str, base: Base) -> bool:
+    """Whether a push that was intended has reached the remote (J15), however long ago.
+
+    An intent that would not have moved the branch is not looked for.
+    """
+    if base.tip is None:
+        return False
+    if base.tip == intent.new_tip:
+        return True
+    return repository.contains(remote, branch=branch, old=intent.new_tip, tip=base.tip)
+
+
+def was_rewritten(
+    repository: BareRepository, remote: Remote, known: str | None, *, branch: str, base: Base
+) -> bool:
+    """Whether the remote's history no longer holds the tip last known (J19); without one, never."""
+    if not known:
+        return False
+    if base.tip is None:
+        return True
+    return not repository.contains(remote, branch=branch, old=known, tip=base.tip)

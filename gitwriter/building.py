@@ -1,0 +1,203 @@
+"""From units to commits in the clone: which files change, under which message, signed or not.
+
+A unit that cannot be written is refused by itself: its entries are settled, its types are replayed once
+the cause is gone, and the units after it go on. Nothing here reaches the remote or the journal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gitwriter import metrics
+from gitwriter.commitmessage import commit_message
+from gitwriter.freezing import policy_of
+from gitwriter.git.commits import CommitSession
+from gitwriter.identity import author_ident, committer_ident
+from gitwriter.manifests import Inventory, WritePlan, plan_writes
+from gitwriter.manifests.tree import MODE_EXECUTABLE
+from gitwriter.messages import message_bytes
+from gitwriter.outcomes import PATH_REFUSED, Built, refusal_of, void_of
+from gitwriter.targettree import CommitTree, join_path
+from gitwriter.units import Work, attach_of, sweep_of, sweep_work, window_work
+from gitwriter.verdicts import refused_verdict, symlink_verdict
+from gitwriter.windows import ClosedWindow, Unit, paths_overlap
+from reverser.errors import RefusedError, StalledError
+from reverser.store.model import Frozen, ObjectRef, PathVerdict, Settlement, SweepEntry, digest_field
+
+if TYPE_CHECKING:
+    from gitwriter.attempt import Edges
+
+logger = logging.getLogger(__name__)
+
+RETRY_REFUSED_MS = 60_000
+
+
+@dataclass(slots=True)
+class Progress:
+    """The commit to build on next, what was made, and what was refused."""
+
+    start: str | None
+    built: list[Built] = field(default_factory=list)
+    refused: list[Settlement] = field(default_factory=list)
+    inventories: dict[str, Inventory] = field(default_factory=dict)
+    trees: dict[str, CommitTree] = field(default_factory=dict)
+
+
+class Builder:
+    """Builds the units of one attempt, one after the other."""
+
+    def __init__(self, edges: Edges, progress: Progress) -> None:
+        self._edges = edges
+        self._store = edges.store
+        self._progress = progress
+
+    def look(self, root: str) -> Inventory:
+        """The inventory of a target path at the commit that is built on next."""
+        edges, progress = self._edges, self._progress
+        tree = progress.trees.get(root)
+        if tree is None:
+            tree = progress.trees[root] = CommitTree(edges.repository, progress.start, root)
+        inventory = progress.inventories.get(root)
+        if inventory is None:
+            inventory = edges.shelf.get(edges.repository, tree, commit=progress.start, root=root)
+            progress.inventories[root] = inventory
+        return inventory
+
+    def build(self, session: CommitSession, unit: Unit) -> None:
+        """Decide a unit's files and make its commit, or settle it as refused or void."""
+        frozen = unit.boundary.frozen
+        if frozen is None:
+            self._refuse(
+                unit, reason="BoundaryIncomplete", detail="the window was stored without its settings"
+            )
+            return
+        work = self._work(unit, frozen)
+        if work is None:
+            detail = "the objects of the replay are gone from the store; the type is replayed"
+            self._progress.refused.append(void_of(unit, branch=self._edges.branch, detail=detail))
+            target = unit.boundary.target
+            metrics.REPLAYS_FAILED.labels(target.namespace, target.name).inc()
+            return
+        try:
+            self._write(session, unit, frozen, work)
+        except (RefusedError, StalledError) as error:
+            self._refuse(unit, reason=error.reason, detail=str(error), parked_for_ms=RETRY_REFUSED_MS)
+
+    def _write(self, session: CommitSession, unit: Unit, frozen: Frozen, work: Work) -> None:
+        edges, progress, root = self._edges, self._progress, frozen.path
+        if progress.start is not None and root != ".":
+            link = edges.repository.symlink_on(progress.start, root)
+            if link is not None:
+                self._refuse_path(unit, symlink_verdict(link, now_ms=self._store.time_ms()))
+                return
+        inventory = self.look(root)
+        plan = self._plan(unit, frozen, work, inventory)
+        if plan.refused:
+            self._refuse_path(unit, refused_verdict(plan.issues, now_ms=self._store.time_ms()))
+            return
+        if not plan.files:
+            progress.built.append(Built(unit, work, plan, held=plan.held > 0))
+            return
+        committer = committer_ident(frozen.committer_name, frozen.committer_email)
+        author = author_ident(unit.boundary.author, committer)
+        message = commit_message(unit, frozen, plan, committer=committer.name)
+        made = session.commit(
+            parent=progress.start,
+            files={join_path(root, path): content for path, content in plan.files.items()},
+            author=author,
+            committer=committer,
+            when=int(time.time()),
+            message=message_bytes(message),
+            signer=edges.signer(frozen.signing_secret) if frozen.signing_secret else None,
+            executable=[join_path(root, path) for path in plan.files if _is_executable(inventory, path)],
+        )
+        progress.trees[root].remember(plan.files)
+        progress.start = made.commit
+        for other in [path for path in progress.inventories if path != root and paths_overlap(path, root)]:
+            del progress.inventories[other], progress.trees[other]
+        progress.inventories[root] = plan.after()
+        progress.built.append(
+            Built(
+                unit=unit,
+                work=work,
+                plan=plan,
+                commit=made.commit,
+                message=message,
+                author_name=author.name,
+                author_email=author.email,
+                held=plan.held > 0,
+            )
+        )
+
+    def _plan(self, unit: Unit, frozen: Frozen, work: Work, inventory: Inventory) -> WritePlan:
+        edges = self._edges
+        known = self._store.read_recipients(unit.boundary.target.uid)
+        policy = policy_of(frozen, sensitive=edges.sensitive, recipients=known.recipients if known else ())
+        tree = self._progress.trees[frozen.path]
+        plan = plan_writes(tree, work.changes, policy, inventory=inventory)
+        sweep = sweep_of(unit)
+        if sweep is None or not edges.brake_percent or sweep.released_hold or plan.refused:
+            return plan
+        documents = len(inventory.of_type(sweep.type.group, sweep.type.kind))
+        if plan.swept * 100 <= edges.brake_percent * documents:
+            return plan
+        held = dataclasses.replace(policy, hold_sweep_deletes=True)
+        return plan_writes(tree, work.changes, held, inventory=inventory)
+
+    def _work(self, unit: Unit, frozen: Frozen) -> Work | None:
+        """What is to be written; None where a replay's staging is missing or incomplete (J5)."""
+        uid = unit.boundary.target.uid
+        known = self._store.read_recipients(uid)
+        generation = known.generation if known else 0
+        if isinstance(unit, ClosedWindow):
+            events = [folded.event for folded in unit.events]
+            return window_work(events, prune=frozen.prune, generation=generation)
+        sweep = unit.sweep
+        staged = self._store.read_staging(self._edges.branch, sweep.replay_id)
+        if staged is None or len(staged) != sweep.count:
+            return None
+        fields = [_field(sweep, found.namespace, found.name) for found in staged if found.sensitive]
+        digests = self._store.read_digests(uid, fields) if fields else {}
+        return sweep_work(sweep, staged, prune=frozen.prune, digests=digests, generation=generation)
+
+    def _refuse_path(self, unit: Unit, verdict: PathVerdict) -> None:
+        self._store.write_path_verdict(unit.boundary.target.uid, verdict)
+        self._refuse(unit, reason=verdict.reason, detail=verdict.issues[0], parked_reason=PATH_REFUSED)
+
+    def _refuse(
+        self, unit: Unit, *, reason: str, detail: str, parked_reason: str = "", parked_for_ms: int = 0
+    ) -> None:
+        target, request = unit.boundary.target, attach_of(unit)
+        logger.warning(
+            "a window is refused",
+            extra={
+                "branch": str(self._edges.branch),
+                "target": f"{target.namespace}/{target.name}",
+                "reason": reason,
+                "detail": detail,
+                "request": request.name if request else "",
+            },
+        )
+        self._progress.refused.append(
+            refusal_of(
+                unit,
+                branch=self._edges.branch,
+                reason=reason,
+                detail=detail,
+                parked_reason=parked_reason,
+                parked_for_ms=parked_for_ms,
+            )
+        )
+
+
+def _field(sweep: SweepEntry, namespace: str, name: str) -> str:
+    return digest_field(ObjectRef(sweep.type, namespace, name))
+
+
+def _is_executable(inventory: Inventory, path: str) -> bool:
+    record = inventory.files.get(path)
+    return record is not None and record.entry.mode == MODE_EXECUTABLE

@@ -1,0 +1,53 @@
+"""What the branch writers count. Labels are bounded: branches, outcomes, types; never an object's name."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from reverser.store.model import BranchKey
+
+_BRANCH = ("provider_namespace", "provider_name", "branch")
+_TYPE = ("group", "version", "resource")
+
+COMMITS = Counter("gitopsreverser_commits", "Commits that reached the remote", (*_BRANCH, "author_kind"))
+PUSHES = Counter("gitopsreverser_git_operations", "Pushes that reached the remote")
+OBJECTS_WRITTEN = Counter("gitopsreverser_objects_written", "Documents created, updated or deleted in Git")
+PUSH_ATTEMPTS = Counter("gitopsreverser_git_push_attempts", "Push attempts by result", (*_BRANCH, "result"))
+PUSH_CONFLICTS = Counter("gitopsreverser_git_push_conflicts", "Pushes that lost a race", _BRANCH)
+PUSH_SECONDS = Histogram(
+    "gitopsreverser_git_push_duration_seconds",
+    "Duration of one push",
+    _BRANCH,
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+)
+WINDOWS = Counter("gitopsreverser_windows", "Closed windows by reason", (*_BRANCH, "reason"))
+QUEUE_DEPTH = Gauge(
+    "gitopsreverser_branch_worker_queue_depth",
+    "Journal entries that are not settled",
+    _BRANCH,
+    multiprocess_mode="livemostrecent",
+)
+OLDEST_UNPUSHED = Gauge(
+    "gitopsreverser_branch_oldest_unpushed_seconds",
+    "Age of the oldest journal entry that is not settled",
+    _BRANCH,
+    multiprocess_mode="livemostrecent",
+)
+SWEPT = Counter("gitopsreverser_resync_sweep_deletes", "Documents removed by sweeps", _TYPE)
+REPLAYS_APPLIED = Counter(
+    "gitopsreverser_target_reconcile_completed",
+    "Completed recoveries of a type",
+    ("gittarget_namespace", "gittarget_name", "trigger"),
+)
+REPLAYS_FAILED = Counter(
+    "gitopsreverser_resync_background_failures",
+    "Sweeps that could not be applied",
+    ("gittarget_namespace", "gittarget_name"),
+)
+SKIPPED = Counter("gitopsreverser_changes_skipped", "Changes that were deliberately not written", ("reason",))
+PLACEMENTS = Counter("gitopsreverser_placements", "New documents by the rule that placed them", ("source",))
+
+
+def branch_labels(branch: BranchKey) -> tuple[str, str, str]:
+    """The label values of a branch, in the order of ``_BRANCH``."""
+    return branch.namespace, branch.provider, branch.branch

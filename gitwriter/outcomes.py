@@ -1,0 +1,288 @@
+"""What became of a unit, as the values that the settling script writes (J16): pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gitwriter.manifests import (
+    ChangeResult,
+    Delete,
+    FieldPatch,
+    SkipReason,
+    Sweep,
+    Upsert,
+    WritePlan,
+    blob_id,
+)
+from gitwriter.manifests import Outcome as ChangeOutcome
+from gitwriter.targettree import join_path
+from gitwriter.units import Dropped, Item, Work, attach_of, first_ms, scopes_of, sweep_of
+from gitwriter.windows import Unit
+from reverser.store.model import (
+    AttachEntry,
+    Author,
+    BranchKey,
+    DigestRecord,
+    EventEntry,
+    ObjectChange,
+    Outcome,
+    OutcomeKind,
+    ReplayWish,
+    Scope,
+    Settlement,
+    Stored,
+    SweepEntry,
+    digest_field,
+)
+
+SHOWN_CHANGES = 500
+_WRITTEN = frozenset({ChangeOutcome.CREATED, ChangeOutcome.UPDATED})
+PATH_REFUSED = "path-refused"
+RESEAL_BACKOFF_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A unit whose files are decided. ``commit`` is empty where nothing changes."""
+
+    unit: Unit
+    work: Work
+    plan: WritePlan
+    commit: str = ""
+    message: str = ""
+    author_name: str = ""
+    author_email: str = ""
+    held: bool = False
+
+
+def object_changes(built: Built) -> tuple[ObjectChange, ...]:
+    """The objects of a unit with what became of them, bounded; unchanged ones of a sweep are left out."""
+    root = built.unit.boundary.frozen.path if built.unit.boundary.frozen else ""
+    operations = {id(item.change): item.operation for item in built.work.items}
+    changes = []
+    for result in built.plan.results:
+        if sweep_of(built.unit) is not None and result.outcome is ChangeOutcome.UNCHANGED:
+            continue
+        shown = _object_change(result, operations.get(id(result.change), "UPDATE"), root)
+        if shown is not None:
+            changes.append(shown)
+    return tuple(changes)
+
+
+def _object_change(result: ChangeResult, operation: str, root: str) -> ObjectChange | None:
+    change = result.change
+    if isinstance(change, Sweep):
+        return None
+    version = change.version if isinstance(change, Upsert) else ""
+    if result.outcome is ChangeOutcome.CREATED:
+        operation = "CREATE"
+    elif result.outcome is ChangeOutcome.DELETED:
+        operation = "DELETE"
+    return ObjectChange(
+        operation=operation,
+        group=change.group,
+        version=version,
+        resource=change.resource,
+        namespace=change.namespace,
+        name=change.name,
+        path=join_path(root, result.path) if result.path else "",
+        outcome=result.outcome.value,
+        reason=result.code,
+    )
+
+
+def counted_changes(plan: WritePlan) -> int:
+    """created + updated + deleted: what a reconcile message counts."""
+    return sum(
+        plan.count(outcome) for outcome in (ChangeOutcome.CREATED, ChangeOutcome.UPDATED)
+    ) + deleted_count(plan)
+
+
+def deleted_count(plan: WritePlan) -> int:
+    """Documents that go: by delete events and by the sweep."""
+    singles = sum(
+        1
+        for result in plan.results
+        if result.outcome is ChangeOutcome.DELETED and isinstance(result.change, Delete | FieldPatch)
+    )
+    return singles + plan.swept
+
+
+def settlement_of(
+    built: Built, *, branch: BranchKey, kind: OutcomeKind, base: str | None, pushed: bool
+) -> Settlement:
+    """The settlement of a unit that was written, or that turned out to change nothing."""
+    unit = built.unit
+    changes = object_changes(built)
+    request, sweep = attach_of(unit), sweep_of(unit)
+    outcome = Outcome(
+        id=unit.boundary.id,
+        kind=OutcomeKind.HELD if built.held else kind,
+        branch=branch,
+        target=unit.boundary.target,
+        commit=built.commit,
+        message=built.message,
+        author=unit.boundary.author,
+        author_name=built.author_name,
+        author_email=built.author_email,
+        close_reason=unit.boundary.reason.value,
+        request_uid=unit.boundary.request_uid,
+        request_namespace=request.namespace if request else "",
+        request_name=request.name if request else "",
+        changes=changes[:SHOWN_CHANGES],
+        changes_total=len(changes),
+        first_entry_ms=first_ms(unit),
+        swept=built.plan.held if built.held else built.plan.swept,
+        resource_version=sweep.resource_version if sweep else "",
+    )
+    digests, wishes = _sealed_state(built)
+    return Settlement(
+        outcome=outcome,
+        entry_ids=unit.settle_ids,
+        boundary_id=unit.boundary.id,
+        digests=digests,
+        staging_ids=(sweep.replay_id,) if sweep else (),
+        applied_scope=sweep.scope if sweep else None,
+        applied_fingerprint=sweep.fingerprint if sweep else "",
+        wishes=wishes,
+        new_base=base,
+        pushed=pushed,
+    )
+
+
+def _sealed_state(built: Built) -> tuple[Mapping[str, DigestRecord | None], tuple[ReplayWish, ...]]:
+    """Digests of what now stands sealed in Git, and the scopes whose objects must be sealed again (J20)."""
+    by_change = {id(item.change): item for item in built.work.items}
+    digests: dict[str, DigestRecord | None] = {}
+    replay: dict[Scope, None] = {}
+    for result in built.plan.results:
+        item = by_change.get(id(result.change))
+        if item is None or item.ref is None:
+            continue
+        field = digest_field(item.ref)
+        if result.code == SkipReason.RESEAL_NEEDED:
+            digests[field] = None
+            replay[item.scope] = None
+        elif isinstance(result.change, Delete):
+            digests[field] = None
+        elif item.digest and result.outcome in _WRITTEN:
+            digests[field] = _record(item, built, result.path)
+    for dropped in built.work.dropped:
+        replay[dropped.scope] = None
+    return digests, tuple(ReplayWish(scope, parked_for_ms=0) for scope in replay)
+
+
+def _record(item: Item, built: Built, path: str) -> DigestRecord | None:
+    content = built.plan.files.get(path)
+    return None if content is None else DigestRecord(item.digest, blob_id(content), item.generation)
+
+
+def refusal_of(
+    unit: Unit,
+    *,
+    branch: BranchKey,
+    reason: str,
+    detail: str,
+    parked_reason: str = "",
+    parked_for_ms: int = 0,
+) -> Settlement:
+    """Nothing of a unit is written; its scopes are replayed once the cause is gone (J14, J18)."""
+    request, sweep = attach_of(unit), sweep_of(unit)
+    return Settlement(
+        outcome=Outcome(
+            id=unit.boundary.id,
+            kind=OutcomeKind.REFUSED,
+            branch=branch,
+            target=unit.boundary.target,
+            author=unit.boundary.author,
+            reason=reason,
+            detail=detail,
+            close_reason=unit.boundary.reason.value,
+            request_uid=unit.boundary.request_uid,
+            request_namespace=request.namespace if request else "",
+            request_name=request.name if request else "",
+            changes_total=len(unit.boundary.entry_ids),
+            first_entry_ms=first_ms(unit),
+        ),
+        entry_ids=unit.settle_ids,
+        boundary_id=unit.boundary.id,
+        staging_ids=(sweep.replay_id,) if sweep else (),
+        wishes=tuple(
+            ReplayWish(scope, parked_reason=parked_reason, parked_for_ms=parked_for_ms)
+            for scope in scopes_of(unit)
+        ),
+    )
+
+
+def retirement_of(unit: Unit, *, branch: BranchKey, reason: str, detail: str) -> Settlement:
+    """A finalized window that no longer has a place to go (J17, J22)."""
+    settlement = refusal_of(unit, branch=branch, reason=reason, detail=detail)
+    outcome = dataclasses.replace(settlement.outcome, kind=OutcomeKind.RETIRED)
+    return dataclasses.replace(settlement, outcome=outcome)
+
+
+def void_of(unit: Unit, *, branch: BranchKey, detail: str) -> Settlement:
+    """A sweep whose staging is missing or incomplete: nothing is swept, the scope replays (J5)."""
+    sweep = sweep_of(unit)
+    return Settlement(
+        outcome=Outcome(
+            id=unit.boundary.id,
+            kind=OutcomeKind.VOID,
+            branch=branch,
+            target=unit.boundary.target,
+            reason="StagingMissing",
+            detail=detail,
+            first_entry_ms=first_ms(unit),
+        ),
+        entry_ids=unit.settle_ids,
+        boundary_id=unit.boundary.id,
+        staging_ids=(sweep.replay_id,) if sweep else (),
+        wishes=(ReplayWish(sweep.scope),) if sweep else (),
+    )
+
+
+def simple_settlement(
+    stored: Sequence[Stored], *, branch: BranchKey, kind: OutcomeKind, reason: str = "", detail: str = ""
+) -> Settlement:
+    """The settlement of entries that never reach a window: retired, unsealed, or an attach that found none.
+
+    Whatever is dropped is replayed should its target come back (J21).
+    """
+    entry = stored[0].entry
+    attach = entry if isinstance(entry, AttachEntry) else None
+    dropped = (item.entry for item in stored if kind is OutcomeKind.RETIRED)
+    scopes = dict.fromkeys(found.scope for found in dropped if isinstance(found, EventEntry | SweepEntry))
+    return Settlement(
+        outcome=Outcome(
+            id=f"{stored[0].id}-{secrets.token_hex(4)}",
+            kind=kind,
+            branch=branch,
+            target=entry.target,
+            reason=reason,
+            detail=detail,
+            request_uid=attach.uid if attach else "",
+            request_namespace=attach.namespace if attach else "",
+            request_name=attach.name if attach else "",
+            changes_total=len(stored),
+            first_entry_ms=stored[0].time_ms,
+        ),
+        entry_ids=tuple(item.id for item in stored),
+        wishes=tuple(ReplayWish(scope) for scope in scopes),
+    )
+
+
+def author_kind(author: Author | None) -> str:
+    """The metric label of a commit's author."""
+    if author is None or not author.username:
+        return "committer"
+    return "serviceaccount" if author.username.startswith("system:serviceaccount:") else "user"
+
+
+def dropped_text(dropped: Sequence[Dropped]) -> str:
+    """A bounded list of objects that were left out."""
+    names = [f"{item.ref.type.resource}/{item.ref.name} ({item.reason})" for item in dropped[:5]]
+    more = f" and {len(dropped) - 5} more" if len(dropped) > 5 else ""
+    return ", ".join(names) + more

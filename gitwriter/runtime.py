@@ -1,0 +1,92 @@
+"""The writer of one process: its edges, its clones, and what it remembers between runs."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import socket
+import threading
+from pathlib import Path
+
+from gitwriter.git.repository import BareRepository
+from gitwriter.lease import BranchLease, take_lease
+from gitwriter.manifests import IndexCache
+from gitwriter.sources import Sources
+from gitwriter.targettree import InventoryShelf
+from gitwriter.writer import BranchMemory, BranchWriter, WriterEdges
+from reverser.config import Config
+from reverser.errors import LostRace, TransientError
+from reverser.kinds.model import GitProvider
+from reverser.kube.sync import Kube
+from reverser.store import Store
+from reverser.store.model import BranchKey
+from reverser.trust.github import TokenSource
+
+logger = logging.getLogger(__name__)
+
+
+def clone_path(state_dir: Path, branch: BranchKey, url: str) -> Path:
+    """Where the clone of a branch lies: one folder per provider, branch and URL."""
+    digest = hashlib.sha256(url.strip().encode()).hexdigest()[:32]
+    return state_dir / "workers" / branch.namespace / branch.provider / branch.branch / "repos" / digest
+
+
+class WriterRuntime:
+    """Runs branch writers, at most one per branch in this process; thread-safe."""
+
+    def __init__(self, *, store: Store, kube: Kube, config: Config) -> None:
+        self._store = store
+        self._config = config
+        self._stopping = threading.Event()
+        self._memories: dict[str, BranchMemory] = {}
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+        self._holder = f"{socket.gethostname()}/{os.getpid()}"
+        self._edges = WriterEdges(
+            store=store,
+            sources=Sources(kube, config, TokenSource()),
+            config=config,
+            shelf=InventoryShelf(IndexCache()),
+            open_clone=self._open_clone,
+            stopping=self._stopping.is_set,
+        )
+
+    def begin_shutdown(self) -> None:
+        """Running writers close their windows, push once without cooldown, and end."""
+        self._stopping.set()
+
+    def write(self, branch: BranchKey) -> None:
+        """Write what is due on a branch. Does nothing where another writer holds it."""
+        with self._lock:
+            if branch.id in self._running:
+                return
+            self._running.add(branch.id)
+        try:
+            self._write(branch)
+        except TransientError as error:
+            logger.warning(
+                "a writer gave up; the journal keeps the work",
+                extra={"branch": str(branch), "detail": str(error)},
+            )
+        finally:
+            with self._lock:
+                self._running.discard(branch.id)
+
+    def _write(self, branch: BranchKey) -> None:
+        lease = take_lease(self._store, branch, self._holder)
+        if lease is None:
+            return
+        with lease.kept():
+            last_id, due = self._run(branch, lease)
+        if not self._store.release_branch(branch, lease.fence, last_id, due):
+            raise LostRace(f"the lease of branch {branch} was lost before it was given back")
+
+    def _run(self, branch: BranchKey, lease: BranchLease) -> tuple[str, int | None]:
+        with self._lock:
+            memory = self._memories.setdefault(branch.id, BranchMemory())
+        return BranchWriter(self._edges, lease, memory).run()
+
+    def _open_clone(self, branch: BranchKey, provider: GitProvider) -> BareRepository:
+        path = clone_path(self._config.state_dir, branch, provider.url)
+        return BareRepository.open_or_create(path, provider.url)

@@ -1,0 +1,135 @@
+"""A target's folder in a commit, for the manifest planner, with its inventory kept between commits.
+
+Listing and indexing a whole folder happens once per process and target; after that the inventory follows
+the differences between two trees, so one change costs what the change costs. Blobs that this attempt has
+just made are not readable in the clone yet and are served from memory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gitwriter.git.objects import TreeEntry as GitEntry
+from gitwriter.git.repository import BareRepository
+from gitwriter.manifests.facts import IndexCache
+from gitwriter.manifests.inventory import Inventory
+from gitwriter.manifests.tree import TreeEntry, blob_id
+
+ROOT = "."
+_KEPT_INVENTORIES = 64
+
+
+def join_path(root: str, path: str) -> str:
+    """A path from the repository's root, given one from the target path."""
+    return path if root in {"", ROOT} else f"{root}/{path}"
+
+
+def _below(root: str, path: str) -> str:
+    return path if root in {"", ROOT} else path[len(root) + 1 :]
+
+
+class CommitTree:
+    """The files below a target path in one commit (None = an unborn branch)."""
+
+    def __init__(self, repository: BareRepository, commit: str | None, root: str) -> None:
+        self._repository = repository
+        self._commit = commit
+        self._root = root
+        self._made: dict[str, bytes] = {}
+
+    @property
+    def target_path(self) -> str:
+        """Where the target path lies in the repository; empty for its root."""
+        return "" if self._root == ROOT else self._root
+
+    def entries(self) -> Sequence[TreeEntry]:
+        """Every entry below the target path."""
+        if self._commit is None:
+            return []
+        return [self._entry(found) for found in self._repository.tree_entries(self._commit, self._root)]
+
+    def read(self, blob: str) -> bytes:
+        """The bytes of one blob."""
+        made = self._made.get(blob)
+        return made if made is not None else self._repository.read_blob(blob)
+
+    def read_outside(self, path: str) -> bytes | None:
+        """The bytes of a regular file by its path in the repository, or None."""
+        if self._commit is None:
+            return None
+        for found in self._repository.tree_entries(self._commit, path):
+            if found.path == path and found.regular:
+                return self._repository.read_blob(found.blob)
+        return None
+
+    def remember(self, files: Mapping[str, bytes | None]) -> None:
+        """Serve what was just committed from memory."""
+        for content in files.values():
+            if content is not None:
+                self._made[blob_id(content)] = content
+
+    def _entry(self, found: GitEntry) -> TreeEntry:
+        return TreeEntry(_below(self._root, found.path), int(found.mode, 8), found.blob, found.size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    commit: str
+    inventory: Inventory
+
+
+class InventoryShelf:
+    """The inventories of one process, by clone and target path; the least used ones are dropped."""
+
+    def __init__(self, cache: IndexCache) -> None:
+        self._cache = cache
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+
+    def get(
+        self, repository: BareRepository, tree: CommitTree, *, commit: str | None, root: str
+    ) -> Inventory:
+        """The inventory of ``root`` in ``commit``, from the nearest one that is known."""
+        key = (str(repository.path), root)
+        known = self._known.get(key)
+        if commit is None:
+            return Inventory.scan(tree, cache=self._cache)
+        if known is None or not repository.has_commit(known.commit):
+            inventory = Inventory.scan(tree, cache=self._cache)
+        elif known.commit == commit:
+            inventory = known.inventory
+        else:
+            inventory = self._follow(repository, known, commit=commit, root=root, tree=tree)
+        self.put(repository, root=root, commit=commit, inventory=inventory)
+        return inventory
+
+    def put(self, repository: BareRepository, *, root: str, commit: str, inventory: Inventory) -> None:
+        """Remember the inventory of a commit."""
+        key = (str(repository.path), root)
+        self._known[key] = _Known(commit, inventory)
+        self._known.move_to_end(key)
+        while len(self._known) > _KEPT_INVENTORIES:
+            self._known.popitem(last=False)
+
+    def forget(self, repository: BareRepository) -> None:
+        """Drop what is known of a clone."""
+        for key in [key for key in self._known if key[0] == str(repository.path)]:
+            del self._known[key]
+
+    def _follow(
+        self, repository: BareRepository, known: _Known, *, commit: str, root: str, tree: CommitTree
+    ) -> Inventory:
+        changed: list[TreeEntry] = []
+        removed: list[str] = []
+        for difference in repository.diff_entries(known.commit, commit, root):
+            path = _below(root, difference.path)
+            if difference.deleted:
+                removed.append(path)
+                continue
+            mode = int(difference.mode, 8)
+            size = len(repository.read_blob(difference.blob)) if difference.mode.startswith("100") else 0
+            changed.append(TreeEntry(path, mode, difference.blob, size))
+        if not changed and not removed:
+            return known.inventory
+        return known.inventory.updated(changed, tree.read, removed=removed)

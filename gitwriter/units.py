@@ -1,0 +1,219 @@
+"""From journal entries to what the manifest planner is asked: pure.
+
+What a replay does not allow (operations, prune mode, another
+recipients generation) is decided here, before any file is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gitwriter.manifests import Change, Delete, Sweep, Upsert
+from gitwriter.windows import ClosedWindow, SweepUnit, Unit
+from reverser.kinds.model import PruneMode
+from reverser.store.model import (
+    AttachEntry,
+    DigestRecord,
+    EventEntry,
+    ObjectRef,
+    Operation,
+    Presence,
+    Scope,
+    StagedObject,
+    SweepEntry,
+    digest_field,
+)
+
+OUTDATED_RECIPIENTS = "RecipientsChanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One change with what it came from. ``digest`` is stored for the object once its text is in Git."""
+
+    change: Change
+    ref: ObjectRef | None
+    operation: str
+    scope: Scope
+    digest: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An object that is not written now; its scope is replayed."""
+
+    ref: ObjectRef
+    scope: Scope
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What to ask the planner for a unit, and what was left out."""
+
+    items: tuple[Item, ...]
+    dropped: tuple[Dropped, ...] = ()
+
+    @property
+    def changes(self) -> list[Change]:
+        return [item.change for item in self.items]
+
+
+def sweep_of(unit: Unit) -> SweepEntry | None:
+    """The sweep of a sweep unit, None for a window."""
+    return unit.sweep if isinstance(unit, SweepUnit) else None
+
+
+def attach_of(unit: Unit) -> AttachEntry | None:
+    """The request bound to a window."""
+    return unit.attach if isinstance(unit, ClosedWindow) else None
+
+
+def first_ms(unit: Unit) -> int:
+    """When the first entry of a unit was appended, on the Redis clock."""
+    return int(unit.boundary.entry_ids[0].split("-", 1)[0])
+
+
+def scopes_of(unit: Unit) -> tuple[Scope, ...]:
+    """The scopes whose entries a unit holds."""
+    if isinstance(unit, SweepUnit):
+        return (unit.sweep.scope,)
+    return tuple(dict.fromkeys(folded.event.scope for folded in unit.events))
+
+
+def window_work(events: Sequence[EventEntry], *, prune: str, generation: int) -> Work:
+    """The changes of a window. ``generation`` is the target's current recipients generation (J20)."""
+    items: list[Item] = []
+    dropped: list[Dropped] = []
+    for event in events:
+        if event.operation is Operation.DELETE:
+            if prune != PruneMode.NEVER:
+                items.append(_item(event, _delete(event.object)))
+            continue
+        if event.sealed and event.recipients_generation < generation:
+            dropped.append(Dropped(event.object, event.scope, OUTDATED_RECIPIENTS))
+            continue
+        items.append(_item(event, _upsert_of_event(event)))
+    return Work(tuple(items), tuple(dropped))
+
+
+def sweep_work(
+    sweep: SweepEntry,
+    staged: Sequence[StagedObject],
+    *,
+    prune: str,
+    digests: Mapping[str, DigestRecord],
+    generation: int,
+) -> Work:
+    """The changes of a replay: upserts first, then the sweep of what was not seen (J6)."""
+    items: list[Item] = []
+    dropped: list[Dropped] = []
+    for found in staged:
+        ref = ObjectRef(sweep.type, found.namespace, found.name)
+        if found.presence is Presence.PRESENT:
+            continue
+        if found.sensitive and found.recipients_generation < generation:
+            dropped.append(Dropped(ref, sweep.scope, OUTDATED_RECIPIENTS))
+            continue
+        change = _upsert(
+            ref,
+            body=found.body,
+            sealed=found.sealed,
+            sensitive=found.sensitive,
+            optional=found.optional,
+            operations=sweep.operations,
+            unchanged_blob=_known_blob(found, digests.get(digest_field(ref))),
+        )
+        items.append(Item(change, ref, "UPDATE", sweep.scope, found.digest, found.recipients_generation))
+    if Operation.DELETE in sweep.operations and prune == PruneMode.ALWAYS:
+        seen = frozenset((found.namespace, found.name) for found in staged)
+        items.append(
+            Item(
+                Sweep(
+                    group=sweep.type.group,
+                    resource=sweep.type.resource,
+                    kind=sweep.type.kind,
+                    namespaced=sweep.type.namespaced,
+                    scope_namespace=sweep.scope.namespace,
+                    present=seen,
+                ),
+                None,
+                "DELETE",
+                sweep.scope,
+            )
+        )
+    return Work(tuple(items), tuple(dropped))
+
+
+def _known_blob(found: StagedObject, record: DigestRecord | None) -> str | None:
+    """The blob that an unchanged sensitive object must have in Git; empty = not known, seal it again."""
+    if found.presence is not Presence.DIGEST:
+        return None
+    if record is None or record.digest != found.digest:
+        return ""
+    return record.blob
+
+
+def _item(event: EventEntry, change: Change) -> Item:
+    return Item(
+        change, event.object, event.operation.value, event.scope, event.digest, event.recipients_generation
+    )
+
+
+def _delete(ref: ObjectRef) -> Delete:
+    return Delete(
+        group=ref.type.group,
+        resource=ref.type.resource,
+        kind=ref.type.kind,
+        namespaced=ref.type.namespaced,
+        namespace=ref.namespace,
+        name=ref.name,
+    )
+
+
+def _upsert_of_event(event: EventEntry) -> Upsert:
+    return _upsert(
+        event.object,
+        body=event.body,
+        sealed=event.sealed,
+        sensitive=event.sensitive,
+        optional=event.optional,
+        operations=frozenset(Operation),
+        unchanged_blob=None,
+    )
+
+
+def _upsert(
+    ref: ObjectRef,
+    *,
+    body: bytes,
+    sealed: bool,
+    sensitive: bool,
+    optional: tuple[str, ...],
+    operations: frozenset[Operation],
+    unchanged_blob: str | None,
+) -> Upsert:
+    plain: Mapping[str, Any] | None = None
+    if body and not sealed:
+        plain = orjson.loads(body)
+    return Upsert(
+        group=ref.type.group,
+        version=ref.type.version,
+        resource=ref.type.resource,
+        kind=ref.type.kind,
+        namespaced=ref.type.namespaced,
+        namespace=ref.namespace,
+        name=ref.name,
+        body=plain,
+        sealed=body if sealed else None,
+        sensitive=sensitive,
+        create=Operation.CREATE in operations,
+        update=Operation.UPDATE in operations,
+        optional=optional,
+        unchanged_blob=unchanged_blob,
+    )

@@ -1,0 +1,38 @@
+"""The verdict on a target's folder, as status shows it: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gitwriter.manifests import Inventory, Issue, check, refusal_message, refusal_reason
+from reverser.store.model import PathVerdict
+
+SHOWN_ISSUES = 20
+
+
+def verdict_of(inventory: Inventory, *, now_ms: int) -> PathVerdict:
+    """Accepted, or refused with its issues."""
+    issues = check(inventory)
+    return refused_verdict(issues, now_ms=now_ms) if issues else PathVerdict(accepted=True, checked_ms=now_ms)
+
+
+def refused_verdict(issues: Sequence[Issue], *, now_ms: int) -> PathVerdict:
+    """A refusal; the first text is the message of the condition, the others name the further issues."""
+    further = (f"{issue.path}: {issue.message}" for issue in issues[1:SHOWN_ISSUES])
+    return PathVerdict(
+        accepted=False,
+        reason=refusal_reason(issues),
+        issues=(refusal_message(issues), *further),
+        total_issues=len(issues),
+        checked_ms=now_ms,
+    )
+
+
+def symlink_verdict(link: str, *, now_ms: int) -> PathVerdict:
+    """The target path itself leads through a symbolic link."""
+    text = (
+        f"Git path refused at {link}: it is a symbolic link, which is never followed; replace it by a folder"
+    )
+    return PathVerdict(
+        accepted=False, reason="UnsupportedContent", issues=(text,), total_issues=1, checked_ms=now_ms
+    )

@@ -1,0 +1,398 @@
+"""The branch writer: one run under one lease, from the journal to the remote and back.
+
+A run plans, stores the boundaries of what closed, attempts what may go, and gives the lease back together
+with the moment at which the branch is due again (J9). It keeps no state that matters: a writer that is
+killed anywhere is followed by another that reads the same journal. What is remembered between runs
+(when an entry was first seen, inventories) only saves time.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gitwriter import metrics
+from gitwriter.attempt import Attempt, Edges
+from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
+from gitwriter.freezing import freeze
+from gitwriter.git.repository import BareRepository
+from gitwriter.lease import BranchLease
+from gitwriter.outcomes import PATH_REFUSED, retirement_of, simple_settlement
+from gitwriter.sources import Sources
+from gitwriter.targettree import InventoryShelf
+from gitwriter.windows import (
+    Plan,
+    SweepUnit,
+    TargetSettings,
+    Unit,
+    displaced_by,
+    passable,
+    plan_windows,
+)
+from reverser.config import Config
+from reverser.errors import LostRace, RemoteRejected, StalledError, TransientError
+from reverser.kinds.model import GitProvider
+from reverser.store import Store
+from reverser.store.model import (
+    BranchHealth,
+    BranchKey,
+    Gate,
+    OutcomeKind,
+    Settlement,
+    Stored,
+    TargetRef,
+)
+
+logger = logging.getLogger(__name__)
+
+PUSH_COOLDOWN_MS = 5_000
+RACE_ATTEMPTS = 3
+UNITS_PER_PUSH = 200
+CLOSED_GATE_RECHECK_MS = 30_000
+
+
+@dataclass(slots=True)
+class BranchMemory:
+    """What a process remembers of a branch between runs. Losing it costs time, never a change."""
+
+    entries: list[Stored] = field(default_factory=list)
+    first_seen: dict[str, int] = field(default_factory=dict)
+    attempts: int = 0
+    """Failed attempts in a row."""
+    retry_at: float = 0.0
+    """Monotonic clock; nothing is attempted before."""
+    rescans: dict[str, int] = field(default_factory=dict)
+    rescan_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WriterEdges:
+    """What every run of a process shares."""
+
+    store: Store
+    sources: Sources
+    config: Config
+    shelf: InventoryShelf
+    open_clone: Callable[[BranchKey, GitProvider], BareRepository]
+    stopping: Callable[[], bool]
+
+
+class BranchWriter:
+    """One run on one branch."""
+
+    def __init__(self, edges: WriterEdges, lease: BranchLease, memory: BranchMemory) -> None:
+        self._edges = edges
+        self._store = edges.store
+        self._lease = lease
+        self._branch = lease.branch
+        self._memory = memory
+
+    def run(self) -> tuple[str, int | None]:
+        """Write until nothing may go now. Returns what ``release_branch`` wants: the last entry planned on
+        and the moment (Redis clock, ms) at which the branch is due, None for never.
+
+        Raises LostRace when the lease is lost, StoreUnavailable, and bugs.
+        """
+        races = 0
+        while True:
+            self._lease.check()
+            try:
+                plan, targets = self._plan()
+            except TransientError as error:
+                if isinstance(error, LostRace):
+                    raise
+                return "", self._failed(error, self._store.time_ms())
+            self._settle_simple(plan)
+            self._store_boundaries(plan)
+            self._report(plan)
+            now = self._store.time_ms()
+            wait = self._may_attempt(plan, now)
+            if wait is not None:
+                return plan.last_id, self._due(plan, wait, targets, now)
+            try:
+                self._attempt(plan, targets)
+            except LostRace as race:
+                self._lease.check()
+                races += 1
+                metrics.PUSH_CONFLICTS.labels(*metrics.branch_labels(self._branch)).inc()
+                if races >= RACE_ATTEMPTS:
+                    return plan.last_id, self._failed(race, now)
+            except StalledError as error:
+                return plan.last_id, self._stalled(error, now)
+            except TransientError as error:
+                return plan.last_id, self._failed(error, now)
+            else:
+                races = 0
+
+    def _read_entries(self) -> list[Stored]:
+        """The journal from its start; what this process read before is kept, what is settled is dropped."""
+        memory, branch = self._memory, self._branch
+        alive = set(self._store.entry_ids(branch))
+        memory.entries = [stored for stored in memory.entries if stored.id in alive]
+        last = memory.entries[-1].id if memory.entries else ""
+        while batch := self._store.read_entries(branch, last):
+            memory.entries.extend(batch)
+            last = batch[-1].id
+        local = _local_ms()
+        memory.first_seen = {stored.id: memory.first_seen.get(stored.id, local) for stored in memory.entries}
+        return memory.entries
+
+    def _plan(self) -> tuple[Plan, dict[str, TargetRef]]:
+        entries = self._read_entries()
+        boundaries = self._store.read_boundaries(self._branch)
+        targets = {stored.entry.target.uid: stored.entry.target for stored in entries}
+        provider = self._edges.sources.provider(self._branch) if entries else None
+        settings = {uid: self._settings(ref, provider) for uid, ref in targets.items()}
+        plan = plan_windows(
+            entries,
+            boundaries,
+            now_ms=self._store.time_ms(),
+            settings=settings,
+            buffer_limit=self._edges.config.branch_buffer_max_size,
+            local_now_ms=_local_ms(),
+            first_seen_ms=self._memory.first_seen,
+            shutdown=self._edges.stopping(),
+        )
+        return plan, targets
+
+    def _settings(self, ref: TargetRef, provider: GitProvider | None) -> TargetSettings:
+        target = self._edges.sources.target(ref)
+        if target is None or provider is None:
+            return TargetSettings(commit_window_ms=0, present=False)
+        gate: Gate | None = self._store.read_gate(ref.uid)
+        return TargetSettings(
+            commit_window_ms=max(int(provider.commit_window * 1000), 0),
+            gate_open=gate is not None and gate.open,
+            path=target.path,
+            frozen=freeze(provider, target),
+        )
+
+    def _store_boundaries(self, plan: Plan) -> None:
+        """Before anything later is settled (J13)."""
+        for boundary in plan.new_boundaries:
+            if not self._store.store_boundary(self._branch, self._lease.fence, boundary):
+                self._lease.check()
+
+    def _settle_simple(self, plan: Plan) -> None:
+        """Entries that need no commit: unsealed objects, requests that found no window, retired targets."""
+        for stored in plan.unsealed:
+            entry = stored.entry
+            self._settle(
+                simple_settlement(
+                    [stored],
+                    branch=self._branch,
+                    kind=OutcomeKind.UNSEALED,
+                    reason=getattr(entry, "reason", ""),
+                    detail=getattr(entry, "message", ""),
+                )
+            )
+        by_id = {stored.id: stored for stored in self._memory.entries}
+        for due in plan.attach_due:
+            self._settle(simple_settlement([by_id[due.id]], branch=self._branch, kind=due.kind))
+        for stored in plan.retired:
+            self._settle(
+                simple_settlement(
+                    [stored], branch=self._branch, kind=OutcomeKind.RETIRED, reason="TargetGone"
+                )
+            )
+
+    def _settle(self, settlement: Settlement) -> None:
+        if not self._store.settle(self._branch, self._lease.fence, settlement):
+            self._lease.check()
+
+    def _may_attempt(self, plan: Plan, now: int) -> float | None:
+        """None = attempt now; else seconds until an attempt (``inf`` = nothing is there to attempt)."""
+        if not plan.closed:
+            return float("inf")
+        waits = [self._memory.retry_at - time.monotonic()]
+        if not self._edges.stopping():
+            record = self._store.read_branch(self._branch)
+            waits.append((record.last_push_ms + PUSH_COOLDOWN_MS - now) / 1000)
+        wait = max(waits)
+        return wait if wait > 0 else None
+
+    def _attempt(self, plan: Plan, targets: Mapping[str, TargetRef]) -> None:
+        """One attempt over the units that may go; a refused push is isolated to its offender (J18)."""
+        units = self._drop_displaced(plan.closed)[:UNITS_PER_PUSH]
+        provider = self._edges.sources.provider(self._branch)
+        if provider is None:
+            self._refuse_orphans(units)
+            return
+        with self._edges.open_clone(self._branch, provider) as repository:
+            attempt = Attempt(self._attempt_edges(provider, repository))
+            base, settled = attempt.prepare(units)
+            units = [unit for unit in units if unit.boundary.id not in settled]
+            try:
+                attempt.write(units, base)
+            except RemoteRejected:
+                if len(units) < 2:
+                    raise
+                self._isolate(attempt, units)
+            repository.maintenance()
+        self._healthy()
+
+    def _isolate(self, attempt: Attempt, units: Sequence[Unit]) -> None:
+        """Push window by window; the offenders stay, and with them whatever shares their folders (J17)."""
+        offenders: list[str] = []
+        refusal: RemoteRejected | None = None
+        for unit in units:
+            if unit not in passable(units, offenders):
+                continue
+            base, settled = attempt.prepare([unit])
+            if unit.boundary.id in settled:
+                continue
+            try:
+                attempt.write([unit], base)
+            except RemoteRejected as error:
+                offenders.append(unit.boundary.id)
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
+
+    def _drop_displaced(self, units: Sequence[Unit]) -> list[Unit]:
+        """Settle what a successor's first sweep makes pointless (J17)."""
+        displaced: dict[str, Unit] = {}
+        for unit in units:
+            if isinstance(unit, SweepUnit):
+                displaced.update({found.boundary.id: found for found in displaced_by(unit, units)})
+        for unit in displaced.values():
+            self._retire(unit, reason="Succeeded", detail="a successor of the target replays the folder")
+        return [unit for unit in units if unit.boundary.id not in displaced]
+
+    def _refuse_orphans(self, units: Sequence[Unit]) -> None:
+        """The GitProvider is gone: there is nowhere to push to, and nobody to tell but the history."""
+        for unit in units:
+            self._retire(unit, reason="ProviderGone", detail=f"GitProvider {self._branch} no longer exists")
+
+    def _retire(self, unit: Unit, *, reason: str, detail: str) -> None:
+        self._settle(retirement_of(unit, branch=self._branch, reason=reason, detail=detail))
+
+    def _attempt_edges(self, provider: GitProvider, repository: BareRepository) -> Edges:
+        sources, namespace = self._edges.sources, provider.meta.namespace
+        return Edges(
+            store=self._store,
+            lease=self._lease,
+            branch=self._branch,
+            repository=repository,
+            remote=sources.remote(provider),
+            shelf=self._edges.shelf,
+            signer=lambda secret: sources.signer(namespace, secret),
+            sensitive=self._edges.config.additional_sensitive_resources,
+            brake_percent=self._edges.config.sweep_brake,
+        )
+
+    # -- how it went
+
+    def _healthy(self) -> None:
+        self._memory.attempts, self._memory.retry_at = 0, 0.0
+        before = self._store.read_branch_health(self._branch)
+        if before is None or not before.ok:
+            self._store.write_branch_health(
+                self._branch, BranchHealth(ok=True, since_ms=self._store.time_ms())
+            )
+
+    def _failed(self, error: TransientError, now: int) -> int:
+        memory = self._memory
+        delay = transient_delay(memory.attempts, jitter=random.random(), asked=error.retry_after)  # noqa: S311
+        return self._remember_failure(type(error).__name__, str(error), delay, now)
+
+    def _stalled(self, error: StalledError, now: int) -> int:
+        delay = stalled_delay(self._memory.attempts)
+        return self._remember_failure(error.reason, str(error), delay, now)
+
+    def _remember_failure(self, reason: str, message: str, delay: float, now: int) -> int:
+        memory = self._memory
+        memory.attempts += 1
+        memory.retry_at = time.monotonic() + delay
+        before = self._store.read_branch_health(self._branch)
+        since = before.since_ms if before is not None and not before.ok else now
+        self._store.write_branch_health(
+            self._branch,
+            BranchHealth(ok=False, reason=reason, message=message, since_ms=since, attempts=memory.attempts),
+        )
+        logger.warning(
+            "the branch cannot be written now",
+            extra={
+                "branch": str(self._branch),
+                "reason": reason,
+                "detail": message,
+                "retry_seconds": round(delay, 1),
+            },
+        )
+        return now + int(delay * 1000)
+
+    def _report(self, plan: Plan) -> None:
+        labels = metrics.branch_labels(self._branch)
+        record = self._store.read_branch(self._branch)
+        metrics.QUEUE_DEPTH.labels(*labels).set(record.entries)
+        oldest = self._memory.entries[0].time_ms if self._memory.entries and record.entries else None
+        age = 0.0 if oldest is None else max(self._store.time_ms() - oldest, 0) / 1000
+        metrics.OLDEST_UNPUSHED.labels(*labels).set(age)
+
+    # -- when next
+
+    def _due(self, plan: Plan, wait: float, targets: Mapping[str, TargetRef], now: int) -> int | None:
+        moments = [plan.due_at_ms] if plan.due_at_ms is not None else []
+        if wait != float("inf"):
+            moments.append(now + int(wait * 1000) + 1)
+        if plan.unplanned:
+            moments.append(now + CLOSED_GATE_RECHECK_MS)
+        rescan = self._rescan(targets, now)
+        if rescan is not None:
+            moments.append(rescan)
+        return min(moments) if moments else None
+
+    def _rescan(self, targets: Mapping[str, TargetRef], now: int) -> int | None:
+        """Look again at refused folders (with back-off); answers when to come back for the others (J14)."""
+        refused = {
+            uid: gate.path
+            for uid, gate in self._store.read_gates().items()
+            if gate.branch == self._branch and gate.open and self._is_refused(uid)
+        }
+        memory = self._memory
+        memory.rescans = {uid: count for uid, count in memory.rescans.items() if uid in refused}
+        if not refused:
+            memory.rescan_at = 0.0
+            return None
+        left = memory.rescan_at - time.monotonic() if memory.rescan_at else rescan_delay(0)
+        if not memory.rescan_at:
+            memory.rescan_at = time.monotonic() + left
+        if left > 0:
+            return now + int(left * 1000)
+        try:
+            self._look_again(refused)
+        except (TransientError, StalledError) as error:
+            logger.info("a refused folder could not be looked at", extra={"detail": str(error)})
+        tries = max((memory.rescans.get(uid, 0) for uid in refused), default=0)
+        delay = rescan_delay(tries)
+        memory.rescan_at = time.monotonic() + delay
+        return now + int(delay * 1000)
+
+    def _is_refused(self, uid: str) -> bool:
+        verdict = self._store.read_path_verdict(uid)
+        return verdict is not None and not verdict.accepted
+
+    def _look_again(self, refused: Mapping[str, str]) -> None:
+        provider = self._edges.sources.provider(self._branch)
+        if provider is None:
+            return
+        with self._edges.open_clone(self._branch, provider) as repository:
+            attempt = Attempt(self._attempt_edges(provider, repository))
+            base, _settled = attempt.prepare([])
+            for uid, path in refused.items():
+                verdict = attempt.rescan(path, base)
+                self._store.write_path_verdict(uid, verdict)
+                self._memory.rescans[uid] = self._memory.rescans.get(uid, 0) + 1
+                if verdict.accepted:
+                    logger.info("a refused folder is accepted now", extra={"target": uid, "path": path})
+                    self._memory.rescans.pop(uid)
+                    for scope, marks in self._store.read_marks(uid).items():
+                        if marks.parked_reason == PATH_REFUSED:
+                            self._store.unpark(scope)
+
+
+def _local_ms() -> int:
+    return int(time.monotonic() * 1000)

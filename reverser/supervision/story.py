@@ -1,0 +1,251 @@
+"""The scripted story of ``demo --once``: what a cluster's day looks like in Git, each step checked.
+
+Nothing here is simulated: the steps go through the API server, the watcher, the journal, a Celery worker
+and git, and are read back from the bare repository. Every name is new in each run, so the story can be
+told again in a state directory that has seen it before.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from reverser.errors import ReverserError
+from reverser.kube.paths import core_path, own_path, resource_path
+from reverser.kube.requests import Patch
+from reverser.kube.sync import Kube
+from reverser.sandbox import seeds
+from reverser.supervision.demo import Demo
+from reverser.supervision.gitview import GitView
+from reverser.supervision.up import Up
+
+STEP_SECONDS = 45.0
+QUIET_SECONDS = 5.0
+Say = Callable[[str], None]
+
+
+class StoryFailed(ReverserError):
+    """A step did not show in Git what it should."""
+
+
+@dataclass(slots=True)
+class _Teller:
+    run: Up
+    kube: Kube
+    git: GitView
+    say: Say
+    mark: str = field(default_factory=lambda: secrets.token_hex(3))
+    steps: int = 0
+
+    def path(self, resource: str, name: str, suffix: str = ".yaml") -> str:
+        """Where an object of the shop stands in Git."""
+        return f"{seeds.PATH}/{seeds.NAMESPACE}/{resource}/{name}{suffix}"
+
+    def configmap(self, name: str = "") -> str:
+        return core_path("configmaps", namespace=seeds.NAMESPACE, name=name)
+
+    def until(self, what: str, check: Callable[[], bool]) -> None:
+        """Wait for a condition; StoryFailed after the deadline."""
+        deadline = time.monotonic() + STEP_SECONDS
+        while not check():
+            if time.monotonic() > deadline:
+                raise StoryFailed(f"after {STEP_SECONDS:.0f} s still not so: {what}")
+            self.run.supervisor.check()
+            time.sleep(0.1)
+
+    def quiet(self, what: str) -> None:
+        """Make sure that nothing is committed for a while."""
+        tip = self.git.tip()
+        deadline = time.monotonic() + QUIET_SECONDS
+        while time.monotonic() < deadline:
+            self.run.supervisor.check()
+            if self.git.tip() != tip:
+                raise StoryFailed(f"a commit appeared although {what}: {self.git.log()[0].subject}")
+            time.sleep(0.1)
+
+    def done(self, text: str) -> None:
+        """One line of the account."""
+        self.steps += 1
+        self.say(f"  {self.steps:2}. {text}")
+
+
+def tell(run: Up, demo: Demo, say: Say) -> int:
+    """Run the story; returns 0, or 1 with the reason said."""
+    began = time.monotonic()
+    teller = _Teller(run, Kube.connect(str(demo.kubeconfig)), GitView(demo.repository, seeds.BRANCH), say)
+    say("The story of one cluster, as Git sees it:")
+    try:
+        for step in _STEPS:
+            step(teller)
+        problems = teller.git.problems()
+        if problems:
+            raise StoryFailed(f"git fsck complains: {problems}")
+    except ReverserError as error:
+        say(f"FAILED in step {teller.steps + 1}: {error}")
+        return 1
+    say(f"All {teller.steps} steps hold, {len(teller.git.log())} commits, {time.monotonic() - began:.0f} s.")
+    return 0
+
+
+def _streams_run(teller: _Teller) -> None:
+    def running() -> bool:
+        target = teller.kube.get(own_path("gittargets", namespace=seeds.NAMESPACE, name=seeds.TARGET))
+        conditions = target.get("status", {}).get("conditions", [])
+        return any(item["type"] == "StreamsRunning" and item["status"] == "True" for item in conditions)
+
+    teller.until("the streams of the GitTarget run", running)
+    teller.until(
+        "what existed before is in Git",
+        lambda: teller.git.read(teller.path("configmaps", "opening-hours")) is not None,
+    )
+    teller.done("What ran before anyone watched is one commit: " + teller.git.log()[-1].subject)
+
+
+def _create(teller: _Teller) -> None:
+    name = f"menu-{teller.mark}"
+    teller.kube.create(
+        teller.configmap(),
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"tier": "front"}},
+            "data": {"soup": "leek", "price": "4.50"},
+        },
+    )
+    expected = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n    tier: front\n"
+        f'  name: {name}\n  namespace: {seeds.NAMESPACE}\ndata:\n  price: "4.50"\n  soup: leek\n'
+    ).encode()
+    teller.until(
+        "the new ConfigMap is in Git", lambda: teller.git.read(teller.path("configmaps", name)) is not None
+    )
+    if teller.git.read(teller.path("configmaps", name)) != expected:
+        raise StoryFailed(f"the file of ConfigMap {name} is not the expected clean YAML")
+    teller.done(f"A ConfigMap is created: {teller.git.log()[0].subject}")
+
+
+def _edit(teller: _Teller) -> None:
+    name = f"menu-{teller.mark}"
+    teller.kube.patch(teller.configmap(name), {"data": {"soup": "tomato"}})
+    path = teller.path("configmaps", name)
+    teller.until("the edit is in Git", lambda: b"soup: tomato" in (teller.git.read(path) or b""))
+    teller.done(f"It is edited, one line changes: {teller.git.log()[0].subject}")
+
+
+def _secret(teller: _Teller) -> None:
+    name, value = f"safe-{teller.mark}", f"pin-{secrets.token_hex(8)}"
+    encoded = base64.b64encode(value.encode()).decode()
+    teller.kube.create(
+        core_path("secrets", namespace=seeds.NAMESPACE),
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "Opaque",
+            "metadata": {"name": name},
+            "data": {"pin": encoded},
+        },
+    )
+    path = teller.path("secrets", name, ".sops.yaml")
+    teller.until("the sealed Secret is in Git", lambda: teller.git.read(path) is not None)
+    if b"ENC[" not in (teller.git.read(path) or b""):
+        raise StoryFailed(f"{path} is not sealed")
+    if teller.git.contains(value.encode()) or teller.git.contains(encoded.encode()):
+        raise StoryFailed("the value of the Secret can be read in the repository")
+    teller.done("A Secret is created; Git holds it sealed, its value nowhere")
+
+
+def _status_churn(teller: _Teller) -> None:
+    path = resource_path(
+        "apps", "v1", "deployments", namespace=seeds.NAMESPACE, name="till", subresource="status"
+    )
+    for ready in range(5):
+        teller.kube.patch(path, {"status": {"readyReplicas": ready, "replicas": ready}}, kind=Patch.MERGE)
+    teller.quiet("only a status changed")
+    teller.done("A Deployment's status changes five times: no commit")
+
+
+def _delete(teller: _Teller) -> None:
+    name = f"menu-{teller.mark}"
+    teller.kube.delete(teller.configmap(name))
+    teller.until("the file is gone", lambda: teller.git.read(teller.path("configmaps", name)) is None)
+    teller.done(f"The ConfigMap is deleted: {teller.git.log()[0].subject}")
+
+
+def _delete_while_down(teller: _Teller) -> None:
+    keep, gone = f"keep-{teller.mark}", f"gone-{teller.mark}"
+    for name in (keep, gone):
+        teller.kube.create(
+            teller.configmap(),
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": "1"}},
+        )
+    for name in (keep, gone):
+        path = teller.path("configmaps", name)
+        teller.until(f"{name} is in Git", lambda path=path: teller.git.read(path) is not None)  # type: ignore[misc]
+    teller.run.supervisor.hold("watcher")
+    teller.kube.delete(teller.configmap(gone))
+    teller.kube.patch(teller.configmap(keep), {"data": {"v": "2"}})
+    teller.run.supervisor.resume("watcher")
+    teller.until(
+        "the missed delete is in Git", lambda: teller.git.read(teller.path("configmaps", gone)) is None
+    )
+    teller.until(
+        "the missed edit is in Git",
+        lambda: b'v: "2"' in (teller.git.read(teller.path("configmaps", keep)) or b""),
+    )
+    teller.done("With the watcher down one object is deleted and one edited: both arrive after its start")
+
+
+def _killed_worker(teller: _Teller) -> None:
+    name = f"hard-{teller.mark}"
+    teller.kube.create(
+        teller.configmap(),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": "1"}},
+    )
+    os.kill(teller.run.supervisor.pid("worker"), signal.SIGKILL)
+    path = teller.path("configmaps", name)
+    teller.until("the change made around the kill is in Git", lambda: teller.git.read(path) is not None)
+    teller.done("The worker is killed with -9 in the middle of a change: the change arrives, once")
+
+
+def _restart(teller: _Teller) -> None:
+    tip = teller.git.tip()
+    for name in ("watcher", "worker"):
+        teller.run.supervisor.hold(name)
+    for name in ("worker", "watcher"):
+        teller.run.supervisor.resume(name)
+    teller.until("every process is ready again", lambda: not teller.run.not_ready())
+    teller.quiet("nothing but a restart happened")
+    if teller.git.tip() != tip:
+        raise StoryFailed("a restart made a commit")
+    teller.done("Everything is restarted: no commit")
+
+
+def _clean_up(teller: _Teller) -> None:
+    for name in (f"keep-{teller.mark}", f"hard-{teller.mark}"):
+        teller.kube.delete(teller.configmap(name))
+    teller.kube.delete(core_path("secrets", namespace=seeds.NAMESPACE, name=f"safe-{teller.mark}"))
+
+    def gone() -> bool:
+        return not [path for path in teller.git.files(seeds.PATH) if teller.mark in path]
+
+    teller.until("everything of the story is gone from Git", gone)
+    teller.done("All of it is deleted again: " + teller.git.log()[0].subject)
+
+
+_STEPS: tuple[Callable[[_Teller], None], ...] = (
+    _streams_run,
+    _create,
+    _edit,
+    _secret,
+    _status_churn,
+    _delete,
+    _delete_while_down,
+    _killed_worker,
+    _restart,
+    _clean_up,
+)
