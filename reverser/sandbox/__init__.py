@@ -1,6 +1,6 @@
 """The sandbox: a Kubernetes API server in one process, for the demo and for tests.
 
-Clients must not be able to tell it from a real control plane without controllers: same URLs, same bodies, same
-watch streams, same audit events and admission reviews. `SandboxServer` (in `reverser.sandbox.thread`) runs it in
-the background of a test, `python -m reverser.sandbox` as a process of its own.
+Clients must not be able to tell it from a real control plane without controllers: same URLs, same bodies,
+same watch streams, same audit events and admission reviews. `SandboxServer` (in `reverser.sandbox.thread`)
+runs it in the background of a test, `python -m reverser.sandbox` as a process of its own.
 """

@@ -16,8 +16,8 @@ example:
   python -m reverser.sandbox --state-dir .state/sandbox --kubeconfig-out kubeconfig
   KUBECONFIG=kubeconfig kubectl create configmap menu --from-literal=soup=leek
 
-The process prints one line `ready <url>` once it answers, and ends on SIGTERM or Ctrl-C. With --state-dir the objects,
-the resourceVersion counter, the certificates and the admin token survive a restart.
+The process prints one line `ready <url>` once it answers, and ends on SIGTERM or Ctrl-C. With --state-dir the
+objects, the resourceVersion counter, the certificates and the admin token survive a restart.
 
 faults (admin token needed), for example:
   curl -k -H "Authorization: Bearer $TOKEN" -d '{"do": "drop_watches", "clean": false}' $URL/sandbox/faults

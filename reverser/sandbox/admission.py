@@ -1,7 +1,7 @@
 """Validating webhooks: which ones a write meets, and what they answer.
 
-Only `clientConfig.url` is called (a sandbox has no Services to route to; a Service reference counts as a failed call, so
-the failure policy decides). Mutating webhooks are stored but not called.
+Only `clientConfig.url` is called (a sandbox has no Services to route to; a Service reference counts as a
+failed call, so the failure policy decides). Mutating webhooks are stored but not called.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Admission:
         return bool(self._storage.bucket(_CONFIGS).objects) and resource.rtype.resource not in _EXEMPT
 
     async def validate(self, review: Review) -> Outcome:
-        """Ask every webhook that the write meets. Raises ApiError where one refuses, or fails and must not."""
+        """Ask every webhook that the write meets. Raises ApiError where one refuses or must not fail."""
         outcome = Outcome({}, [])
         for webhook, resource in self._matching(review):
             if review.dry_run and webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
@@ -195,14 +195,22 @@ def _rule_meets(rule: Obj, resource: Resource, review: Review) -> bool:
     if not _in(rule.get("apiGroups"), rtype.group) or not _in(rule.get("apiVersions"), rtype.version):
         return False
     scope = rule.get("scope") or "*"
-    if scope != "*" and scope != ("Namespaced" if rtype.namespaced else "Cluster"):
+    if scope not in ("*", "Namespaced" if rtype.namespaced else "Cluster"):
         return False
-    for pattern in rule.get("resources") or []:
-        main, _, sub = pattern.partition("/")
-        if main in ("*", rtype.resource) and sub in ((review.subresource, "*") if "/" in pattern else ("",)):
-            if "/" in pattern or not review.subresource:
-                return True
-    return False
+    return any(
+        _resource_meets(pattern, rtype.resource, review.subresource)
+        for pattern in rule.get("resources") or []
+    )
+
+
+def _resource_meets(pattern: str, resource: str, subresource: str) -> bool:
+    """`pods` and `*` mean no subresource, `pods/*` every subresource of pods, `*/*` everything."""
+    if pattern == "*/*":
+        return True
+    main, slash, sub = pattern.partition("/")
+    if main not in ("*", resource):
+        return False
+    return sub in ("*", subresource) if slash and subresource else not slash and not subresource
 
 
 def _in(patterns: list[str] | None, value: str) -> bool:

@@ -1,7 +1,7 @@
 """Server-side apply: merge what a manager wants into the live object, and keep who owns which field.
 
-A field that another manager owns with another value is a conflict, unless forced; a field that this manager applied before and
-leaves out now is removed, unless somebody else owns it too.
+A field that another manager owns with another value is a conflict, unless forced; a field that this manager
+applied before and leaves out now is removed, unless somebody else owns it too.
 """
 
 import copy

@@ -1,8 +1,9 @@
 """Audit events and the webhook that receives them.
 
-The policy is fixed: ResponseComplete events of every mutating request on a resource, at level RequestResponse, without token
-reviews (their bodies are credentials). Events are sent in batches, a batch is retried until it is taken or a newer one
-would have to wait too long; what cannot be sent is dropped and counted, as a real server does.
+The policy is fixed: ResponseComplete events of every mutating request on a resource, at level
+RequestResponse, without token reviews (their bodies are credentials). Events are sent in batches, a batch is
+retried until it is taken or a newer one would have to wait too long; what cannot be sent is dropped and
+counted, as a real server does.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Who is asking: bearer tokens, client certificates, and impersonation headers.
 
-As on a real server a request without credentials is `system:anonymous`, a wrong token is 401, and whoever is known
-belongs to `system:authenticated`.
+As on a real server a request without credentials is `system:anonymous`, a wrong token is 401, and whoever is
+known belongs to `system:authenticated`.
 """
 
 import hmac
@@ -97,7 +97,7 @@ class Impersonation:
 
 
 def impersonation(headers: Iterable[tuple[str, str]]) -> Impersonation | None:
-    """Read the `Impersonate-*` headers, or None where there are none. Raises 400 where the user is missing."""
+    """The `Impersonate-*` headers, or None where there are none. Raises 500 where the user is missing."""
     name, uid = "", ""
     groups: list[str] = []
     extra: dict[str, list[str]] = {}

@@ -1,4 +1,6 @@
-"""What every cluster holds from the first moment: system namespaces, default roles and bindings, two ConfigMaps."""
+"""What every cluster holds from the first moment: system namespaces, default roles and bindings, two
+ConfigMaps.
+"""
 
 from typing import Any
 
@@ -21,7 +23,8 @@ _VISIBLE = [
     {
         "apiGroups": [""],
         "resources": [
-            "configmaps", "endpoints", "events", "limitranges", "namespaces", "persistentvolumeclaims", "pods",
+            "configmaps", "endpoints", "events", "limitranges", "namespaces", "persistentvolumeclaims",
+            "pods",
             "pods/log", "pods/status", "replicationcontrollers", "replicationcontrollers/scale",
             "resourcequotas", "serviceaccounts", "services", "services/status",
         ],
@@ -84,31 +87,30 @@ _BINDINGS = {
 def seed(storage: Storage, registry: Registry, *, ca: bytes) -> None:
     """Create what is missing; nothing that exists is touched."""
     for name in ("kube-system", "kube-public", "default", "kube-node-lease"):
-        _create(storage, registry, "", "namespaces", "", {"metadata": {"name": name}})
+        _create(storage, registry, ("", "namespaces", ""), {"metadata": {"name": name}})
     for name, rules in _ROLES.items():
         metadata = {"name": name, "labels": _BOOTSTRAP, "annotations": _AUTOUPDATE}
-        _create(storage, registry, GROUP, "clusterroles", "", {"metadata": metadata, "rules": rules})
+        _create(storage, registry, (GROUP, "clusterroles", ""), {"metadata": metadata, "rules": rules})
     for name, groups in _BINDINGS.items():
         metadata = {"name": name, "labels": _BOOTSTRAP, "annotations": _AUTOUPDATE}
         subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group} for group in groups]
         role = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
         body = {"metadata": metadata, "subjects": subjects, "roleRef": role}
-        _create(storage, registry, GROUP, "clusterrolebindings", "", body)
+        _create(storage, registry, (GROUP, "clusterrolebindings", ""), body)
     authentication = {
         "metadata": {"name": "extension-apiserver-authentication"},
         "data": {"client-ca-file": ca.decode()},
     }
-    _create(storage, registry, "", "configmaps", "kube-system", authentication)
+    _create(storage, registry, ("", "configmaps", "kube-system"), authentication)
     legacy = {
         "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking"},
         "data": {"since": objects.now()[:10]},
     }
-    _create(storage, registry, "", "configmaps", "kube-system", legacy)
+    _create(storage, registry, ("", "configmaps", "kube-system"), legacy)
 
 
-def _create(
-    storage: Storage, registry: Registry, group: str, resource: str, namespace: str, body: Obj
-) -> None:
+def _create(storage: Storage, registry: Registry, place: tuple[str, str, str], body: Obj) -> None:
+    group, resource, namespace = place
     found = registry.find(group, "v1", resource)
     name = body["metadata"]["name"]
     if found is None or storage.get((group, resource), namespace, name) is not None:

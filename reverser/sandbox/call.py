@@ -111,8 +111,8 @@ def decode_object(call: Call) -> Obj:
         metadata = {}
     if not isinstance(metadata, dict):
         raise bad_request(
-            f'{expected} in version "{rtype.version}" cannot be handled as a {expected}: json: cannot unmarshal '
-            f"{_go_type(metadata)} into Go struct field {expected}.metadata of type v1.ObjectMeta"
+            f'{expected} in version "{rtype.version}" cannot be handled as a {expected}: json: cannot '
+            f"unmarshal {_go_type(metadata)} into Go struct field {expected}.metadata of type v1.ObjectMeta"
         )
     head: Obj = {"kind": kind, "apiVersion": version, "metadata": without_nulls(metadata)}
     rest = obj if call.resource.crd is not None else without_nulls(obj)
@@ -166,7 +166,7 @@ def unknown_fields(call: Call, before: Obj, after: Obj) -> None:
 
 def _lost(before: Any, after: Any, path: str) -> list[str]:
     if isinstance(before, dict) and isinstance(after, dict):
-        lost = []
+        lost: list[str] = []
         for key, value in before.items():
             below = f"{path}.{key}" if path else key
             lost += [below] if key not in after else _lost(value, after[key], below)
@@ -196,7 +196,9 @@ def _go_type(value: Any) -> str:
         return "bool"
     if isinstance(value, list):
         return "array"
-    return {str: "string", dict: "object"}.get(type(value), "number")
+    if isinstance(value, dict):
+        return "object"
+    return "string" if isinstance(value, str) else "number"
 
 
 def _go_json_error(body: bytes) -> str:

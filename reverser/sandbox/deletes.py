@@ -1,7 +1,7 @@
 """Deleting one object, or a collection of them.
 
-An object with finalizers is only marked (MODIFIED), one without goes at once (DELETED). The answer differs accordingly: the
-object in the first case, a `Status` in the second.
+An object with finalizers is only marked (MODIFIED), one without goes at once (DELETED). The answer differs
+accordingly: the object in the first case, a `Status` in the second.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The discovery documents, legacy and aggregated, derived from the registry at each request.
 
-A group version whose backend is down (an APIService without a reachable Service, or a fault on demand) is listed as
-`Stale` in the aggregated form and answers 503 in the legacy form, as a real aggregator does.
+A group version whose backend is down (an APIService without a reachable Service, or a fault on demand) is
+listed as `Stale` in the aggregated form and answers 503 in the legacy form, as a real aggregator does.
 """
 
 from collections.abc import Iterable

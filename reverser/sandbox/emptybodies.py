@@ -1,4 +1,6 @@
-"""What a bookmark shows beside its metadata: the zero value of the Go type, for the types whose zero value is not empty."""
+"""What a bookmark shows beside its metadata: the zero value of the Go type, for the types whose zero value
+is not empty.
+"""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Faults on demand: what goes wrong in real clusters, switched on by a test or by `POST /sandbox/faults`.
 
-Switches stay until they are cleared; one-shot faults are consumed by the first stream that meets them. Setting a switch
-from another thread is safe: each is one attribute, read once per request or event.
+Switches stay until they are cleared; one-shot faults are consumed by the first stream that meets them.
+Setting a switch from another thread is safe: each is one attribute, read once per request or event.
 """
 
 import re
@@ -12,7 +12,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which requests a fault meets: `methods` (empty: all) and a regular expression searched in path and query."""
+    """Which requests a fault meets: `methods` (empty: all) and a regular expression searched in path and
+    query.
+    """
 
     pattern: str = ""
     methods: frozenset[str] = frozenset()
@@ -76,7 +78,9 @@ class Faults:
         times: int | None = 1,
         retry_after: int | None = None,
     ) -> None:
-        """Answer matching requests with an error (429, 500, 503, 401, 403 ...), `times` times (None: until clear)."""
+        """Answer matching requests with an error (429, 500, 503, 401, 403 ...), `times` times (None: until
+        clear).
+        """
         self._answers.append(Answer(Rule(pattern, frozenset(methods)), code, retry_after, times))
 
     def delay(self, seconds: float, pattern: str = "", *, methods: tuple[str, ...] = ()) -> None:

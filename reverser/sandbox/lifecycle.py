@@ -1,7 +1,7 @@
 """What a control plane does by itself: establishing and removing custom resources, namespaces and their end.
 
-There are no controllers here, as on a bare API server: Deployments do not roll out, owner references do not cascade,
-and a deleted namespace stays `Terminating` unless the sandbox is told to finish namespaces.
+There are no controllers here, as on a bare API server: Deployments do not roll out, owner references do not
+cascade, and a deleted namespace stays `Terminating` unless the sandbox is told to finish namespaces.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,9 @@ _SERVER = "kube-apiserver"
 
 
 class Lifecycle:
-    """Reacts to writes on CustomResourceDefinitions and Namespaces; `close_watches` ends streams of resources."""
+    """Reacts to writes on CustomResourceDefinitions and Namespaces; `close_watches` ends streams of
+    resources.
+    """
 
     def __init__(self, storage: Storage, registry: Registry, *, finish_namespaces: bool = False) -> None:
         self._storage = storage

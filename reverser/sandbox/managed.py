@@ -1,8 +1,9 @@
 """`metadata.managedFields` of ordinary writes: who last set which field.
 
-A create or update makes its manager the owner of every field it changed and takes those fields from all others; fields that
-vanish vanish from every owner. Paths are tuples of `fieldsV1` keys (`f:spec`, `k:{"name":"c"}`), lists that merge by key
-are followed as `mergekeys` describes them, all others are one field.
+A create or update makes its manager the owner of every field it changed and takes those fields from all
+others; fields that vanish vanish from every owner. Paths are tuples of `fieldsV1` keys (`f:spec`,
+`k:{"name":"c"}`), lists that merge by key are followed as `mergekeys` describes them, all others are one
+field.
 """
 
 import json

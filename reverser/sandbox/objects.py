@@ -1,4 +1,6 @@
-"""What a server does to an object's metadata before it stores it: names, uids, times, generation, key order."""
+"""What a server does to an object's metadata before it stores it: names, uids, times, generation, key
+order.
+"""
 
 import datetime
 import random
@@ -36,7 +38,8 @@ _METADATA_ORDER = (
 _COUNTED = frozenset(
     {
         "CSIDriver", "CronJob", "CustomResourceDefinition", "DaemonSet", "Deployment", "EndpointSlice",
-        "FlowSchema", "Ingress", "IngressClass", "Job", "MutatingWebhookConfiguration", "NetworkPolicy", "Pod",
+        "FlowSchema", "Ingress", "IngressClass", "Job", "MutatingWebhookConfiguration", "NetworkPolicy",
+        "Pod",
         "PodDisruptionBudget", "PriorityClass", "PriorityLevelConfiguration", "ReplicaSet",
         "ReplicationController", "StatefulSet", "ValidatingAdmissionPolicy", "ValidatingWebhookConfiguration",
     }
@@ -72,7 +75,7 @@ def must_name_version(resource: Resource) -> bool:
 
 
 def spec_changed(resource: Resource, old: Obj, new: Obj) -> bool:
-    """Whether a write changes what `generation` counts: everything but metadata, and status if it is apart."""
+    """Whether a write changes what `generation` counts: all but metadata, and status if it is apart."""
     ignored = (
         {"metadata", "status", "apiVersion"} if resource.has_status or resource.crd is None else {"metadata"}
     )
@@ -81,7 +84,9 @@ def spec_changed(resource: Resource, old: Obj, new: Obj) -> bool:
 
 
 def ordered(resource: Resource, obj: Obj) -> Obj:
-    """The object with keys in the order a server sends them: typed for built-ins, by name for custom resources."""
+    """The object with keys in the order a server sends them: typed for built-ins, by name for custom
+    resources.
+    """
     if resource.crd is not None:
         return sorted_keys(obj)  # type: ignore[no-any-return]
     metadata = ordered_metadata(obj["metadata"])

@@ -1,8 +1,10 @@
-"""Keeping the objects and the resourceVersion counter in a directory: a snapshot and a log of what came after it.
+"""Keeping the objects and the resourceVersion counter in a directory: a snapshot and a log of what came after
+it.
 
-Each change is one line appended with one write, so a process killed at any moment leaves at most a torn last line,
-which is dropped. History is not kept: after a restart every older version is compacted, as when a real API
-server starts with an empty watch cache. Files are readable by their owner only, since Secrets are in them.
+Each change is one line appended with one write, so a process killed at any moment leaves at most a torn last
+line, which is dropped. History is not kept: after a restart every older version is compacted, as when a real
+API server starts with an empty watch cache. Files are readable by their owner only, since Secrets are in
+them.
 """
 
 import fcntl
@@ -83,7 +85,9 @@ class Journal:
             self._rewrite(storage)
 
     def _rewrite(self, storage: Storage) -> None:
-        """Write a snapshot and begin an empty log. A crash in between replays changes the snapshot already has."""
+        """Write a snapshot and begin an empty log. A crash in between replays changes the snapshot already
+        has.
+        """
         lines = [orjson.dumps({"rv": storage.rv})]
         lines += [
             orjson.dumps({"rv": storage.rv, "r": resource, "k": key, "o": obj})

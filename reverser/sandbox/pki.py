@@ -1,7 +1,7 @@
 """The certificate authority of a sandbox and the kubeconfig files that trust it.
 
-One authority signs the serving certificate (loopback names only) and client certificates. With a state directory the
-keys survive a restart, so that a kubeconfig handed out once stays valid.
+One authority signs the serving certificate (loopback names only) and client certificates. With a state
+directory the keys survive a restart, so that a kubeconfig handed out once stays valid.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Role-based access control, evaluated on the stored roles and bindings at each request.
 
-No cache: a binding written is in force for the next request, which is what tests want to see. `system:masters` is
-allowed everything before any role is read, as on a real server.
+No cache: a binding written is in force for the next request, which is what tests want to see.
+`system:masters` is allowed everything before any role is read, as on a real server.
 """
 
 from collections.abc import Iterator
@@ -141,7 +141,7 @@ def _rule_allows(rule: Obj, action: Action) -> bool:
         return False
     if action.path:
         return any(
-            url == "*" or url == action.path or (url.endswith("*") and action.path.startswith(url[:-1]))
+            url in ("*", action.path) or (url.endswith("*") and action.path.startswith(url[:-1]))
             for url in rule.get("nonResourceURLs") or []
         )
     groups = rule.get("apiGroups") or []

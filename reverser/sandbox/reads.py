@@ -1,7 +1,7 @@
 """Get and list: versions asked for, selectors, pages.
 
-A page token names the version of the first page and the last key shown, so all pages of one list show the same
-moment; a token older than the history kept is 410, as is a list at such a version.
+A page token names the version of the first page and the last key shown, so all pages of one list show the
+same moment; a token older than the history kept is 410, as is a list at such a version.
 """
 
 import base64

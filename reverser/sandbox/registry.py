@@ -1,7 +1,7 @@
 """Which resources are served now: the built-in ones, and those of established CustomResourceDefinitions.
 
-All versions of a resource share one storage key. The registry is the only place that knows which versions exist, so
-routing, discovery and OpenAPI can never disagree.
+All versions of a resource share one storage key. The registry is the only place that knows which versions
+exist, so routing, discovery and OpenAPI can never disagree.
 """
 
 import re

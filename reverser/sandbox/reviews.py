@@ -43,11 +43,15 @@ def answer(call: Call, tokens: Tokens, authorizer: Authorizer, audience: str) ->
         schema=merge_schema(call.resource.rtype.group, kind),
     )
     result = obj | {"metadata": obj["metadata"] | ({"managedFields": entries} if entries else {})}
-    result["status"] = _status(kind, spec, call.user, tokens, authorizer, audience)
+    result["status"] = _status(
+        kind, spec, asker=call.user, tokens=tokens, authorizer=authorizer, audience=audience
+    )
     return result
 
 
-def _status(kind: str, spec: Obj, asker: User, tokens: Tokens, authorizer: Authorizer, audience: str) -> Obj:
+def _status(
+    kind: str, spec: Obj, *, asker: User, tokens: Tokens, authorizer: Authorizer, audience: str
+) -> Obj:
     if kind == "TokenReview":
         user = tokens.find(str(spec.get("token") or ""))
         if user is None:

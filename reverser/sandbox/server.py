@@ -84,7 +84,9 @@ class ApiServer:
         self.tokens.add(self.admin_token, User("admin", "admin-uid", (MASTERS,)))
 
     async def start(self) -> None:
-        """Load the state, open the port, write the kubeconfig. Raises SettingsInvalid where that cannot work."""
+        """Load the state, open the port, write the kubeconfig. Raises SettingsInvalid where that cannot
+        work.
+        """
         if self.config.state_dir is not None:
             self._journal = Journal(self.config.state_dir)
             self._journal.load(self.storage)
@@ -94,8 +96,14 @@ class ApiServer:
         self._lifecycle.restore()
         self._resources.restore()
         loop = asyncio.get_running_loop()
-        self.faults.on_compact = lambda: loop.call_soon_threadsafe(self.storage.compact) and None
-        self.faults.on_drop = lambda rule, clean: loop.call_soon_threadsafe(self._drop, rule, clean) and None
+
+        def compact() -> None:
+            loop.call_soon_threadsafe(self.storage.compact)
+
+        def drop(rule: Rule, clean: bool) -> None:
+            loop.call_soon_threadsafe(self._drop, rule, clean)
+
+        self.faults.on_compact, self.faults.on_drop = compact, drop
         server = web.Server(self._handle, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN)
         await self._runner.setup()
@@ -109,7 +117,8 @@ class ApiServer:
             self._release()
             raise SettingsInvalid(
                 [
-                    f"cannot listen on {self.config.host}:{self.config.port} ({error.strerror}); choose another port"
+                    f"cannot listen on {self.config.host}:{self.config.port} ({error.strerror}); "
+                    "choose another port"
                 ]
             ) from error
         host, port = self._runner.addresses[0][:2]
@@ -238,7 +247,9 @@ class ApiServer:
 
 
 def _with_pair(context: ssl.SSLContext, authority: Authority) -> ssl.SSLContext:
-    """Load the serving certificate; the ssl module takes it from files only, so it passes through a private one."""
+    """Load the serving certificate; the ssl module takes it from files only, so it passes through a private
+    one.
+    """
     import tempfile
 
     pair = authority.serving()

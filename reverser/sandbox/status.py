@@ -1,7 +1,7 @@
 """The `Status` bodies an API server answers errors with.
 
-Clients decide by `code`, `reason` and `details`, people read `message`; every error of the sandbox is built here,
-so that the texts exist once and equal those of a real server.
+Clients decide by `code`, `reason` and `details`, people read `message`; every error of the sandbox is built
+here, so that the texts exist once and equal those of a real server.
 """
 
 from collections.abc import Iterable

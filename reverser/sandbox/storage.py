@@ -1,9 +1,9 @@
 """The objects, their one growing resourceVersion, and the history that watches read.
 
-All calls come from one event loop, so a read followed by a write without an `await` between them is atomic. Stored
-objects are never changed in place: a write puts a new object in the old one's place, which lets history, lists and
-watches share them without copying. History is kept per resource and cut at a limit; reading behind the cut is
-`Compacted`, which a client sees as 410.
+All calls come from one event loop, so a read followed by a write without an `await` between them is atomic.
+Stored objects are never changed in place: a write puts a new object in the old one's place, which lets
+history, lists and watches share them without copying. History is kept per resource and cut at a limit;
+reading behind the cut is `Compacted`, which a client sees as 410.
 """
 
 import enum
@@ -36,7 +36,7 @@ class TooLarge(Exception):
 
 @dataclass(slots=True)
 class Event:
-    """One change: `obj` after it (for DELETED: the last state at the deletion's version), `prev` before it."""
+    """One change: `obj` after it (DELETED: the last state at the deletion's version), `prev` before it."""
 
     rv: int
     type: EventType
@@ -125,7 +125,9 @@ class Storage:
         return _sorted(objects, namespace)
 
     def put(self, resource: ResourceKey, namespace: str, name: str, obj: Obj) -> Obj:
-        """Store a new or changed object; returns it with its new resourceVersion. `obj` becomes the storage's."""
+        """Store a new or changed object; returns it with its new resourceVersion. `obj` becomes the
+        storage's.
+        """
         key = (namespace, name)
         prev = self.bucket(resource).objects.get(key)
         obj = self._stamped(obj)

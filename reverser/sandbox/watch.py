@@ -1,8 +1,8 @@
 """Watch streams: initial events, live events, bookmarks, and every way a stream ends.
 
-A stream holds a position in the history of its resource and reads on from there whenever it is woken, so a slow client costs
-nothing but its position; when the history has moved past it, the stream ends and the client resumes or
-relists. An event is serialised once for all streams that show it in the same form.
+A stream holds a position in the history of its resource and reads on from there whenever it is woken, so a
+slow client costs nothing but its position; when the history has moved past it, the stream ends and the client
+resumes or relists. An event is serialised once for all streams that show it in the same form.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ def plan(call: Call, form: Form, faults: Faults, *, watch_list: bool) -> WatchPl
         after=after or None,
         timeout=float(seconds)
         if seconds.isdigit() and int(seconds)
-        else _DEFAULT_TIMEOUT * random.uniform(1, 2),
+        else _DEFAULT_TIMEOUT * random.uniform(1, 2),  # noqa: S311 - only spreads the ends of streams,
     )
 
 

@@ -1,8 +1,9 @@
 """Create, update and patch, in the order a real server takes their steps.
 
-Decode, default, (namespace) lifecycle, prepare, validate, ask webhooks, store. Between reading an object and storing its
-successor lies at most the call of the webhooks; if the object changed meanwhile, a write that named a version
-fails with 409 and any other starts over, so no update is lost and none is merged with a state it did not see.
+Decode, default, (namespace) lifecycle, prepare, validate, ask webhooks, store. Between reading an object and
+storing its successor lies at most the call of the webhooks; if the object changed meanwhile, a write that
+named a version fails with 409 and any other starts over, so no update is lost and none is merged with a state
+it did not see.
 """
 
 import contextlib
@@ -66,7 +67,9 @@ class Writer:
             self._allocator.reserve(service)
 
     async def create(self, call: Call, obj: Obj | None = None) -> Obj:
-        """Store a new object (by default the one in the body); returns it as the request's version shows it."""
+        """Store a new object (by default the one in the body); returns it as the request's version shows
+        it.
+        """
         resource = call.resource
         if obj is None:
             obj = decode_object(call)
@@ -115,7 +118,9 @@ class Writer:
         raise conflict(rtype.group, rtype.resource, name)
 
     async def patch(self, call: Call) -> tuple[int, Obj]:
-        """Apply the patch in the body; returns 201 and the object where server-side apply created it, else 200."""
+        """Apply the patch in the body; returns 201 and the object where server-side apply created it, else
+        200.
+        """
         resource, rtype, name = call.resource, call.resource.rtype, call.info.name
         accepted = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
         if resource.crd is None:
