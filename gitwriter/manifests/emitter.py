@@ -146,10 +146,8 @@ def _emit_sequence(out: list[str], items: Sequence[Any], indent: str, first: str
 
 
 def canonical_object(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The object as it is written: no ``status``, no empty labels, annotations or namespace; top-level keys in file order."""
-    keys = [key for key in _FIRST_KEYS if key in obj]
-    keys += [key for key in sorted_keys(obj) if key not in _FIRST_KEYS and key != "status"]
-    result = {key: obj[key] for key in keys}
+    """The object as a new file holds it: no ``status``, no empty labels, annotations or namespace."""
+    result = {key: value for key, value in obj.items() if key != "status"}
     metadata = result.get("metadata")
     if isinstance(metadata, Mapping):
         result["metadata"] = {
@@ -161,12 +159,18 @@ def canonical_object(obj: Mapping[str, Any]) -> dict[str, Any]:
 def render_document(obj: Mapping[str, Any]) -> bytes:
     """An object as a new document: UTF-8, LF, no leading ``---``, one final newline.
 
-    Order: apiVersion, kind, metadata, then the other top-level keys sorted; ``status`` is never written. Raises TypeError or
-    ValueError for values that JSON cannot hold.
+    Order: apiVersion, kind, metadata, then the other top-level keys sorted; ``status`` is never written.
+    Raises TypeError or ValueError for values that JSON cannot hold.
     """
-    canonical = canonical_object(obj)
-    if not canonical:
+    return render_object(canonical_object(obj))
+
+
+def render_object(obj: Mapping[str, Any]) -> bytes:
+    """As render_document, with every field that the object has."""
+    if not obj:
         return b"{}\n"
+    keys = [key for key in _FIRST_KEYS if key in obj]
+    keys += [key for key in sorted_keys(obj) if key not in _FIRST_KEYS]
     out: list[str] = []
-    _emit_mapping(out, canonical, list(canonical), "", "")
+    _emit_mapping(out, obj, keys, "", "")
     return "".join(out).encode("utf-8")

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 import yaml
-from yaml.cyaml import CParser
+from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
 from reverser.errors import YamlRefused
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from reverser.errors import YamlRefused
 
-from ..emitter import render_document
+from ..emitter import render_object
 from ..limits import DEFAULT_LIMITS, Limits
 from ..loading import BOM, LoadedDocument, decode_body, key_of, load_document, load_text
 from ..nodes import Kind, Node
@@ -236,7 +236,7 @@ def _node_at(planner: Planner, root: Node | None, target: Any, path: Path) -> No
 def _rewritten(body: bytes, loaded: LoadedDocument, target: Mapping[str, Any], limits: Limits) -> EditResult:
     """The document in canonical form, with the line endings of the old one."""
     try:
-        rendered = render_document(target)
+        rendered = render_object(target)
         if not equal_as_kubernetes(load_document(rendered, limits=limits).value, target):
             return EditResult(
                 body, EditMode.SKIPPED, "the object cannot be written as YAML that reads the same"

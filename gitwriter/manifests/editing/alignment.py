@@ -26,6 +26,8 @@ _KEYS: tuple[tuple[str, ...], ...] = (
     ("key",),
     ("uid",),
 )
+_ALIKE = 0.5
+_MAX_PAIRINGS = 2500
 _DEFAULTS = {"protocol": "TCP"}
 
 
@@ -39,13 +41,10 @@ class Alignment:
 
 def align(old: Sequence[Any], new: Sequence[Any]) -> Alignment:
     """Match the items of two lists."""
-    if len(old) == len(new) == 1 and not _keyed(old, new):
-        return Alignment((0,), frozenset((0,)))
     keyed = _keyed(old, new)
     match = _by_token(*keyed) if keyed else _by_token([_token(v) for v in old], [_token(v) for v in new])
     staying = _longest_increasing(match)
-    if not keyed:
-        _pair_leftovers(match, staying, len(old))
+    _pair_leftovers(match, staying, old, new, alike_only=keyed is not None)
     return Alignment(tuple(match), frozenset(staying))
 
 
@@ -116,21 +115,59 @@ def _longest_increasing(match: Sequence[int | None]) -> set[int]:
     return staying
 
 
-def _pair_leftovers(match: list[int | None], staying: set[int], old_size: int) -> None:
-    """Pair unmatched items that lie in the same gap between two staying items, in order."""
+def _pair_leftovers(
+    match: list[int | None], staying: set[int], old: Sequence[Any], new: Sequence[Any], *, alike_only: bool
+) -> None:
+    """Pair unmatched items that lie in the same gap between two staying items."""
     used = {index for index in match if index is not None}
     low = 0
     gap: list[int] = []
     for position in range(len(match) + 1):
-        value = match[position] if position < len(match) else old_size
+        value = match[position] if position < len(match) else len(old)
         if value is None:
             gap.append(position)
             continue
-        if value != old_size and value not in staying:
+        if value != len(old) and value not in staying:
             continue
         free = [index for index in range(low, value) if index not in used]
-        for new_index, old_index in zip(gap, free, strict=False):
+        for old_index, new_index in _best_pairs(free, gap, old, new, alike_only=alike_only):
             match[new_index] = old_index
             staying.add(old_index)
         gap = []
         low = value + 1
+
+
+def _best_pairs(
+    free: list[int], gap: list[int], old: Sequence[Any], new: Sequence[Any], *, alike_only: bool
+) -> list[tuple[int, int]]:
+    """Pairs in order with the most likeness in all; with ``alike_only`` none that differs in half of its fields."""
+    if not free or not gap:
+        return []
+    if len(free) * len(gap) > _MAX_PAIRINGS:
+        return [] if alike_only else list(zip(free, gap, strict=False))
+    floor = _ALIKE if alike_only else 0.0
+    likeness = [[_likeness(old[i], new[j]) for j in gap] for i in free]
+    best = [[0.0] * (len(gap) + 1) for _ in range(len(free) + 1)]
+    for i in range(len(free) - 1, -1, -1):
+        for j in range(len(gap) - 1, -1, -1):
+            paired = likeness[i][j] + 0.01 + best[i + 1][j + 1] if likeness[i][j] >= floor else 0.0
+            best[i][j] = max(paired, best[i + 1][j], best[i][j + 1])
+    pairs: list[tuple[int, int]] = []
+    i = j = 0
+    while i < len(free) and j < len(gap):
+        fits = likeness[i][j] >= floor
+        if fits and best[i][j] == likeness[i][j] + 0.01 + best[i + 1][j + 1]:
+            pairs.append((free[i], gap[j]))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
+    return pairs
+
+
+def _likeness(old: Any, new: Any) -> float:
+    """Share of fields that two mappings have in common, 0 for anything else."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping) or not old or not new:
+        return 0.0
+    return sum(1 for key, value in old.items() if key in new and new[key] == value) / max(len(old), len(new))

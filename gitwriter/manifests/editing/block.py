@@ -86,8 +86,18 @@ class BlockEntries:
         newline = self._source.newline_at(max(position - 1, 0))
         lines: list[str] = []
         for key in sorted_keys(added):
-            lines += entry_lines(key, added[key], replace(look, quote=quote), self.column)
+            lines += entry_lines(
+                key, added[key], replace(look, quote=quote), self.column, like=self._model_for(added[key])
+            )
         edits.append(Edit(position, position, "".join(line + newline for line in lines)))
+
+    def _model_for(self, value: Any) -> Node | None:
+        """A sibling value whose flow style a new collection follows: only where all such siblings have it."""
+        if not isinstance(value, Mapping | list):
+            return None
+        kind = Kind.MAPPING if isinstance(value, Mapping) else Kind.SEQUENCE
+        siblings = [node for _key, node in self._entries if node.kind is kind and (node.items or node.entries)]
+        return siblings[-1] if siblings and all(node.flow for node in siblings) else None
 
 
 class BlockItems:
@@ -125,10 +135,12 @@ class BlockItems:
     def insertion(self, position: int, value: Any, look: Look, quote: str) -> Edit:
         """A new item at a line start, written as its siblings are."""
         newline = self._source.newline_at(max(position - 1, 0))
-        mappings = [item for item in self._items if item.kind is Kind.MAPPING]
-        flow = bool(mappings) and all(item.flow for item in mappings) and isinstance(value, Mapping)
+        models = [item for item in self._items if item.resolved().kind is Kind.MAPPING]
+        model = models[-1] if models and isinstance(value, Mapping) else None
+        if model is None and isinstance(value, list):
+            model = next((item for item in self._items if item.kind is Kind.SEQUENCE), None)
         lines = item_lines(
-            value, replace(look, quote=quote, flow=flow), self.column, offset=self._content_offset()
+            value, replace(look, quote=quote), self.column, offset=self._content_offset(), like=model
         )
         return Edit(position, position, "".join(line + newline for line in lines))
 

@@ -18,7 +18,7 @@ from .anchors import AnchorTargets, merge_plan
 from .block import BlockEntries, BlockItems
 from .compare import equal_as_kubernetes, equal_scalars
 from .flow import FlowMembers
-from .render import Look, is_block
+from .render import Look, flow_look, is_block
 from .replacing import Place, replace_node
 from .source import Edit, PlanConflict, Source, apply_edits
 from .spelling import respell
@@ -142,7 +142,7 @@ class Planner:
         if removed or added:
             self.touched.append(node)
         if node.flow:
-            inner = self._flow_look(node, look)
+            inner = flow_look(node, look)
             members = FlowMembers(self.source, node)
             for index, key in kept:
                 self.value(node.entries[index][1], target[key], place, inner, edits)
@@ -195,7 +195,7 @@ class Planner:
     def _flow_sequence(
         self, node: Node, target: list[Any], alignment: Alignment, place: Place, look: Look, edits: list[Edit]
     ) -> None:
-        inner = self._flow_look(node, look)
+        inner = flow_look(node, look)
         members = FlowMembers(self.source, node)
         removed = set(range(len(node.items))) - alignment.staying
         inserted: list[tuple[int | None, str]] = []
@@ -214,20 +214,3 @@ class Planner:
                 self.value(node.items[old], value, place, inner, edits)
                 previous = old
         members.change(removed, {}, inserted, inner, edits)
-
-    def _flow_look(self, node: Node, look: Look) -> Look:
-        """The look of text between this collection's brackets."""
-        nodes = node.items if node.kind is Kind.SEQUENCE else [value for _key, value in node.entries]
-        json = look.json or _is_json(node)
-        return Look(look.style, flow=True, json=json, quote="" if json else common_quote(nodes, flow=True))
-
-
-def _is_json(node: Node) -> bool:
-    """True for a flow mapping whose keys are all double-quoted, and for lists of such."""
-    if node.kind is Kind.MAPPING:
-        return node.flow and all(key.style == '"' for key, _value in node.entries)
-    return (
-        node.flow
-        and bool(node.items)
-        and all(item.kind is Kind.MAPPING and _is_json(item) for item in node.items)
-    )

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..emitter import fits_literal, inline_scalar, literal_lines, sorted_keys
+from ..nodes import Kind, Node
 from ..scalars import double_quoted, escape_double, plain_is_safe, single_quoted
-from .style import DocumentStyle
+from .style import DocumentStyle, common_quote
 
 _MAX_SIMPLE_KEY = 900
 
@@ -83,54 +84,100 @@ def text_lines(text: str, look: Look, indent: int) -> list[str]:
     return [inline_text(text, look)]
 
 
+def _same_kind(like: Node | None, kind: Kind) -> Node | None:
+    """The model node when it is of that kind and holds something, else None."""
+    node = like.resolved() if like is not None else None
+    return node if node is not None and node.kind is kind and (node.items or node.entries) else None
+
+
+def _ordered_keys(value: Mapping[str, Any], model: Node | None) -> list[str]:
+    """Keys in the model's order, the others behind them in canonical order."""
+    keys = sorted_keys(value)
+    if model is None:
+        return keys
+    rank = {key.text: index for index, (key, _value) in enumerate(model.entries)}
+    return sorted(keys, key=lambda key: rank.get(key, len(rank)))
+
+
 def mapping_lines(
-    value: Mapping[str, Any], look: Look, column: int, keys: list[str] | None = None
+    value: Mapping[str, Any], look: Look, column: int, *, like: Node | None = None
 ) -> list[str]:
-    """A mapping as block lines at a column."""
+    """A mapping as block lines at a column; ``like`` is a node to take key order and styles from."""
+    model = _same_kind(like, Kind.MAPPING)
+    likes = {key.text: node for key, node in model.entries} if model is not None else {}
     lines: list[str] = []
-    for key in sorted_keys(value) if keys is None else keys:
-        lines += entry_lines(key, value[key], look, column)
+    for key in _ordered_keys(value, model):
+        lines += entry_lines(key, value[key], look, column, like=likes.get(key))
     return lines
 
 
-def entry_lines(key: str, value: Any, look: Look, column: int, *, name: str | None = None) -> list[str]:
-    """One entry of a block mapping; ``name`` is the key's text where it is known already."""
+def entry_lines(key: str, value: Any, look: Look, column: int, *, like: Node | None = None) -> list[str]:
+    """One entry of a block mapping."""
     pad = " " * column
-    label = inline_text(key, replace(look, quote="")) if name is None else name
+    label = inline_text(key, replace(look, quote=""))
     if len(label) > _MAX_SIMPLE_KEY:
         pad, label = f"{pad}? {label}\n{pad}", ""
+    first, rest = _value_lines(value, look, like, column + look.style.step, column + look.style.dash)
+    return [*f"{pad}{label}:{' ' if first else ''}{first}".split("\n"), *rest]
+
+
+def _value_lines(
+    value: Any, look: Look, like: Node | None, column: int, dash_column: int
+) -> tuple[str, list[str]]:
+    """Text behind the indicator (empty for block collections) and the lines below."""
     nested = replace(look, quote="")
     if is_block(value):
+        kind = Kind.MAPPING if isinstance(value, Mapping) else Kind.SEQUENCE
+        model = _same_kind(like, kind)
+        if look.flow or (model is not None and model.flow):
+            return inline_value(value, flow_look(model, look) if model is not None else look), []
         if isinstance(value, Mapping):
-            below = mapping_lines(value, nested, column + look.style.step)
-        else:
-            below = sequence_lines(value, nested, column + look.style.dash)
-        return [*f"{pad}{label}:".split("\n"), *below]
+            return "", mapping_lines(value, nested, column, like=model)
+        return "", sequence_lines(value, nested, dash_column, like=model)
     if isinstance(value, str):
-        first, *rest = text_lines(value, look, column + look.style.step)
-    else:
-        first, rest = inline_value(value, look), []
-    return [*f"{pad}{label}: {first}".split("\n"), *rest]
+        if like is not None and not look.quote and like.kind is Kind.SCALAR:
+            look = replace(look, quote=common_quote((like,), flow=look.flow))
+        first, *rest = text_lines(value, look, column)
+        return first, rest
+    return inline_value(value, look), []
 
 
-def sequence_lines(value: list[Any] | tuple[Any, ...], look: Look, column: int) -> list[str]:
+def sequence_lines(
+    value: list[Any] | tuple[Any, ...], look: Look, column: int, *, like: Node | None = None
+) -> list[str]:
     """A sequence as block lines whose dashes stand at a column."""
+    model = _same_kind(like, Kind.SEQUENCE)
+    likes = model.items if model is not None else []
+    quote = common_quote(likes, flow=False)
     lines: list[str] = []
-    for item in value:
-        lines += item_lines(item, look, column)
+    for index, item in enumerate(value):
+        model_item = likes[min(index, len(likes) - 1)] if likes else None
+        lines += item_lines(item, replace(look, quote=quote), column, like=model_item)
     return lines
 
 
-def item_lines(value: Any, look: Look, column: int, *, offset: int = 2) -> list[str]:
+def item_lines(
+    value: Any, look: Look, column: int, *, offset: int = 2, like: Node | None = None
+) -> list[str]:
     """One item of a block sequence; its content begins ``offset`` columns behind the dash."""
     pad = " " * column + "-" + " " * (offset - 1)
-    if isinstance(value, str):
-        first, *rest = text_lines(value, look, column + offset)
+    first, rest = _value_lines(value, look, like, column + offset, column + offset)
+    if first:
         return [pad + first, *rest]
-    if not is_block(value) or look.flow:
-        return [pad + inline_value(value, look)]
-    if isinstance(value, Mapping):
-        lines = mapping_lines(value, look, column + offset)
-    else:
-        lines = sequence_lines(value, look, column + offset)
-    return [pad + lines[0][column + offset :], *lines[1:]]
+    return [pad + rest[0][column + offset :], *rest[1:]]
+
+
+def flow_look(node: Node, look: Look) -> Look:
+    """The look of text between a flow collection's brackets."""
+    nodes = node.items if node.kind is Kind.SEQUENCE else [value for _key, value in node.entries]
+    json = look.json or _is_json(node)
+    return replace(look, flow=True, json=json, quote="" if json else common_quote(nodes, flow=True))
+
+
+def _is_json(node: Node) -> bool:
+    """True for a flow mapping whose keys are all double-quoted, and for lists of such."""
+    if node.kind is Kind.MAPPING:
+        return node.flow and bool(node.entries) and all(key.style == '"' for key, _value in node.entries)
+    return (
+        node.flow and bool(node.items) and all(item.kind is Kind.MAPPING and _is_json(item) for item in node.items)
+    )

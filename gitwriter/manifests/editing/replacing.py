@@ -63,10 +63,12 @@ def _without_tag(source: Source, node: Node) -> list[Edit]:
 def _rendered(source: Source, node: Node, target: Any, place: Place, look: Look) -> tuple[str, list[str]]:
     """Text on the indicator's line (empty for a block collection) and the lines below it."""
     if is_block(target):
-        inner = replace(look, quote="")
+        inner, model = replace(look, quote=""), node.resolved()
         if isinstance(target, Mapping):
-            return "", mapping_lines(target, inner, _content_column(source, node, place, look.style.step))
-        return "", sequence_lines(target, inner, _content_column(source, node, place, look.style.dash))
+            column = _content_column(source, node, place, look.style.step)
+            return "", mapping_lines(target, inner, column, like=model)
+        column = _content_column(source, node, place, look.style.dash)
+        return "", sequence_lines(target, inner, column, like=model)
     if isinstance(target, str):
         first, *rest = fresh_spelling(target, look, parent_column=place.column)
         return first, rest

@@ -40,7 +40,7 @@ def effective_target(
     ``keep`` and ``optional`` are JSON pointers; a list index counts in ``desired`` and ``*`` stands for every item.
     At a kept pointer Git's value stays, present or absent. An optional pointer is not added where Git lacks it.
     """
-    target = {key: value for key, value in desired.items() if key != "status"}
+    target = dict(desired)
     if keep or optional:
         merged = _merge(current, target, _trie(keep), _trie(optional))
         target = merged if isinstance(merged, dict) else {}

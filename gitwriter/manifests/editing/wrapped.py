@@ -107,10 +107,10 @@ def exchange_words(
     for begin, end, text in _changes(old_tokens, new_tokens):
         if begin not in starts or end not in starts:
             return None
-        piece = _encode(text, style, indent, newline)
-        if piece is None:
+        written = _encode(text, style, indent, newline)
+        if written is None:
             return None
-        parts += (source[position : starts[begin]], piece)
+        parts += (source[position : starts[begin]], written)
         position = max(starts[end], position)
     parts.append(source[position:])
     return "".join(parts)
