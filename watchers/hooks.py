@@ -1,0 +1,106 @@
+"""The narrow edges of ingestion: who made a change, and how a sensitive object is sealed.
+
+Both are injected, so that ingestion knows neither audit facts nor keys. A resolver never raises: not to
+know is an answer. A sealer never returns plain text: an object that cannot be sealed is ``Unsealed``, which
+is shown to people and never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from reverser.kinds.model import GitTarget
+from reverser.store.model import Author, ObjectRef, TypeRef
+
+
+@dataclass(frozen=True, slots=True)
+class EventFacts:
+    """What of a live event tells its author, read before the object is sanitised."""
+
+    type: TypeRef
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    removal: bool
+    deadline: float
+    """Time of the event loop until which the answer may be waited for."""
+
+
+class AuthorResolver(Protocol):
+    """Names authors, when that is certain."""
+
+    async def resolve(self, facts: EventFacts) -> Author | None:
+        """The author of a live event, at the latest at its deadline; None when it is not certain."""
+        ...
+
+    async def submitter(self, request_uid: str) -> Author | None:
+        """Who created a CommitRequest; None when that is not known."""
+        ...
+
+
+class NullResolver:
+    """Attribution is off: nobody is ever named."""
+
+    async def resolve(self, facts: EventFacts) -> Author | None:
+        """Nobody."""
+        del facts
+        return None
+
+    async def submitter(self, request_uid: str) -> Author | None:
+        """Nobody."""
+        del request_uid
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsealed:
+    """Why an object cannot be sealed: a condition reason and what to do. Never a value of the object."""
+
+    reason: str
+    message: str
+
+
+class Sealer(Protocol):
+    """Encrypts sensitive objects before they leave the process."""
+
+    async def recipients(self, target: GitTarget) -> tuple[str, ...] | Unsealed:
+        """Who can decrypt what is sealed for ``target`` now."""
+        ...
+
+    async def digest(self, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
+        """A keyed digest of the plain projection: equal objects, equal digests, nothing else to be learnt."""
+        ...
+
+    async def seal(
+        self, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
+    ) -> bytes | Unsealed:
+        """The encrypted YAML document of a projection."""
+        ...
+
+
+class NullSealer:
+    """No encryption in this process: sensitive objects are never written."""
+
+    async def recipients(self, target: GitTarget) -> tuple[str, ...] | Unsealed:
+        """Always unsealed, with the remedy."""
+        return Unsealed(
+            "EncryptionNotConfigured",
+            f"GitTarget {target.meta.key} has no encryption; set spec.encryption to mirror Secrets",
+        )
+
+    async def digest(self, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
+        """Empty: nothing was sealed, so nothing can be unchanged."""
+        del ref, projection
+        return ""
+
+    async def seal(
+        self, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
+    ) -> bytes | Unsealed:
+        """Never text."""
+        del projection, recipients
+        return Unsealed(
+            "EncryptionNotConfigured", f"{ref.type.kind} {ref.namespace}/{ref.name}: no encryption"
+        )

@@ -1,0 +1,153 @@
+"""One live event to one step of the shard's buffer.
+
+The order of the steps is the contract: what the event means (an object that is terminating is removed,
+whatever the event is called), noise, the rule's operations, the projection, the comparison with what is
+known, and only then the author, so that nothing which changes nothing waits for one. Every event yields a
+step, because filtered and suppressed ones move the cursor too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from reverser.errors import ReverserError
+from reverser.kube.lines import WatchEvent
+from reverser.store.model import (
+    Author,
+    EventEntry,
+    ObjectRef,
+    Operation,
+    TargetRef,
+    UnsealedEntry,
+)
+from watchers.buffer import Item
+from watchers.defaults import Node, optional_pointers
+from watchers.facts import RawFacts, read_facts
+from watchers.hooks import AuthorResolver, EventFacts
+from watchers.noop import NoopCache
+from watchers.policy import noise
+from watchers.sanitize import canonical, project
+from watchers.sealing import Seals
+from watchers.table import ShardSpec
+
+log = logging.getLogger(__name__)
+
+_OPERATIONS = {"ADDED": Operation.CREATE, "MODIFIED": Operation.UPDATE, "DELETED": Operation.DELETE}
+
+
+class Disposition(StrEnum):
+    """What became of an event; a metric label."""
+
+    APPLIED = "applied"
+    NOISE = "noise"
+    OPERATION = "operation"
+    UNCHANGED = "sanitized_noop"
+    REMOVED_BEFORE = "duplicate"
+    MALFORMED = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Everything one shard needs to read its events."""
+
+    spec: ShardSpec
+    target: TargetRef
+    filter_noise: bool
+    table: Node | None
+    cache: NoopCache
+    resolver: AuthorResolver | None
+    """None: attribution is off, nothing waits."""
+    seals: Seals
+
+    def read(self, event: WatchEvent, *, deadline: float) -> tuple[Item, Disposition]:
+        """The buffer step of an ADDED, MODIFIED or DELETED event, and what became of it."""
+        facts = read_facts(event.object)
+        step = Item(facts.resource_version, size=200)
+        if facts.malformed or event.type not in _OPERATIONS:
+            return step, Disposition.MALFORMED
+        kind = self.spec.type
+        removal = facts.terminating or event.type == "DELETED"
+        operation = Operation.DELETE if removal else _OPERATIONS[event.type]
+        if self.filter_noise and noise(kind.group, kind.kind, event.object) is not None:
+            return step, Disposition.NOISE
+        if operation not in self.spec.operations_for(facts.namespace):
+            return step, Disposition.OPERATION
+        if removal:
+            if self.cache.remove(facts.uid) and facts.uid:
+                return step, Disposition.REMOVED_BEFORE
+            return self._step(facts, operation, None, deadline, event.size), Disposition.APPLIED
+        try:
+            projection = project(event.object)
+            body = canonical(projection)
+        except (TypeError, AttributeError, orjson.JSONEncodeError):
+            return step, Disposition.MALFORMED
+        if self.cache.remember(facts.uid, body) and operation is Operation.UPDATE:
+            return step, Disposition.UNCHANGED
+        return self._step(facts, operation, (projection, body), deadline, event.size), Disposition.APPLIED
+
+    def _step(
+        self,
+        facts: RawFacts,
+        operation: Operation,
+        content: tuple[Mapping[str, Any], bytes] | None,
+        deadline: float,
+        size: int,
+    ) -> Item:
+        ref = ObjectRef(self.spec.type, facts.namespace, facts.name)
+        sealing = content is not None and self.spec.sensitive
+        entry = EventEntry(
+            target=self.target,
+            scope=self.spec.scope,
+            object=ref,
+            operation=operation,
+            object_uid=facts.uid,
+            resource_version=facts.resource_version,
+            body=content[1] if content is not None and not sealing else b"",
+            sensitive=self.spec.sensitive,
+            optional=optional_pointers(content[0], self.table) if content is not None and not sealing else (),
+        )
+        item = Item(facts.resource_version, entry, size=size + 500)
+        if not sealing and self.resolver is None:
+            return item
+        question = EventFacts(
+            type=self.spec.type,
+            namespace=facts.namespace,
+            name=facts.name,
+            uid=facts.uid,
+            resource_version=facts.resource_version,
+            removal=operation is Operation.DELETE,
+            deadline=deadline,
+        )
+        plain = content[0] if sealing and content is not None else None
+        item.entry = None
+        item.work = asyncio.create_task(self._complete(entry, question, plain))
+        return item
+
+    async def _complete(
+        self, entry: EventEntry, question: EventFacts, plain: Mapping[str, Any] | None
+    ) -> EventEntry | UnsealedEntry | None:
+        """Adds the author and the seal, both at the same time."""
+        if plain is None:
+            return replace(entry, author=await self._author(question))
+        author, sealed = await asyncio.gather(self._author(question), self.seals.seal_event(entry, plain))
+        if isinstance(sealed, EventEntry):
+            return replace(sealed, author=author)
+        return sealed
+
+    async def _author(self, question: EventFacts) -> Author | None:
+        if self.resolver is None:
+            return None
+        try:
+            return await self.resolver.resolve(question)
+        except ReverserError as error:
+            log.info(
+                "no author for %s %s/%s: %s", question.type.kind, question.namespace, question.name, error
+            )
+            return None

@@ -1,0 +1,148 @@
+"""Sensitive objects of one target: sealed before they enter the buffer or a staging, or only shown as
+unsealed.
+
+A live event always carries sealed text. An object of a replay whose keyed digest equals the one of the
+last settled write, under the same recipients, is carried as its digest alone (J20): a quiet restart
+encrypts nothing. Why an object cannot be sealed is reported once per object and reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from reverser.errors import RefusedError, StalledError, StoreUnavailable, TransientError
+from reverser.store import AsyncStore
+from reverser.store.model import (
+    DigestRecord,
+    EventEntry,
+    ObjectRef,
+    Presence,
+    Scope,
+    StagedObject,
+    TargetRef,
+    UnsealedEntry,
+    digest_field,
+)
+from watchers.fold import Folded
+from watchers.hooks import Sealer, Unsealed
+from watchers.table import ShardSpec
+
+log = logging.getLogger(__name__)
+
+PARALLEL = 8
+RETRY = 1.0
+DIGEST_PAGE = 500
+
+
+@dataclass(slots=True)
+class Seals:
+    """The sealing state of one target, shared by its shards."""
+
+    store: AsyncStore
+    sealer: Sealer
+    target: TargetRef
+    recipients: tuple[str, ...] | Unsealed
+    generation: int = 0
+    reported: dict[str, str] = field(default_factory=dict)
+    """Reason last reported by object field."""
+    _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL))
+
+    async def seal_event(
+        self, entry: EventEntry, plain: Mapping[str, Any]
+    ) -> EventEntry | UnsealedEntry | None:
+        """The sealed event, or what is to be shown in its place; None when that was shown already."""
+        generation = self.generation
+        sealed = await self._seal(entry.object, plain)
+        if isinstance(sealed, Unsealed):
+            return self._refusal(entry.scope, entry.object, sealed)
+        text, digest = sealed
+        await self._sealed_again(entry.object)
+        return replace(
+            entry, body=text, sealed=True, digest=digest, recipients_generation=generation, optional=()
+        )
+
+    async def _seal(self, ref: ObjectRef, plain: Mapping[str, Any]) -> tuple[bytes, str] | Unsealed:
+        if isinstance(self.recipients, Unsealed):
+            return self.recipients
+        while True:
+            try:
+                async with self._gate:
+                    digest = await self.sealer.digest(ref, plain)
+                    text = await self.sealer.seal(ref, plain, self.recipients)
+                return text if isinstance(text, Unsealed) else (text, digest)
+            except TransientError as error:
+                log.info("sealing %s %s/%s waits: %s", ref.type.kind, ref.namespace, ref.name, error)
+                await asyncio.sleep(error.retry_after or RETRY)
+            except (RefusedError, StalledError) as error:
+                return Unsealed(error.reason, str(error))
+
+    def _refusal(self, scope: Scope, ref: ObjectRef, why: Unsealed) -> UnsealedEntry | None:
+        """The entry that shows why, unless it is shown already."""
+        name = digest_field(ref)
+        if self.reported.get(name) == why.reason:
+            return None
+        self.reported[name] = why.reason
+        return UnsealedEntry(self.target, scope, ref, why.reason, why.message)
+
+    async def _sealed_again(self, ref: ObjectRef) -> None:
+        name = digest_field(ref)
+        if self.reported.pop(name, None) is None:
+            return
+        try:
+            await self.store.clear_unsealed(self.target.uid, [name])
+        except StoreUnavailable:
+            self.reported[name] = ""
+
+    async def stage(
+        self, spec: ShardSpec, objects: Sequence[Folded]
+    ) -> tuple[list[StagedObject], list[UnsealedEntry]]:
+        """A replay's objects as they may be staged, and the refusals to show."""
+        known = await self._known(spec, objects)
+        shown: list[UnsealedEntry] = []
+
+        async def one(item: Folded) -> StagedObject:
+            base = StagedObject(item.namespace, item.name, item.presence, sensitive=True)
+            if item.presence is not Presence.FULL:
+                return base
+            ref = ObjectRef(spec.type, item.namespace, item.name)
+            plain: dict[str, Any] = orjson.loads(item.body)
+            record = known.get(digest_field(ref))
+            if record is not None and record.recipients_generation == self.generation:
+                digest = await self.sealer.digest(ref, plain)
+                if digest and digest == record.digest:
+                    return replace(
+                        base,
+                        presence=Presence.DIGEST,
+                        digest=digest,
+                        recipients_generation=self.generation,
+                    )
+            sealed = await self._seal(ref, plain)
+            if isinstance(sealed, Unsealed):
+                refusal = self._refusal(spec.scope, ref, sealed)
+                if refusal is not None:
+                    shown.append(refusal)
+                return replace(base, presence=Presence.PRESENT)
+            await self._sealed_again(ref)
+            text, digest = sealed
+            return replace(base, body=text, sealed=True, digest=digest, recipients_generation=self.generation)
+
+        return list(await asyncio.gather(*(one(item) for item in objects))), shown
+
+    async def _known(self, spec: ShardSpec, objects: Sequence[Folded]) -> dict[str, DigestRecord]:
+        if isinstance(self.recipients, Unsealed):
+            return {}
+        names = [
+            digest_field(ObjectRef(spec.type, item.namespace, item.name))
+            for item in objects
+            if item.presence is Presence.FULL
+        ]
+        known: dict[str, DigestRecord] = {}
+        for start in range(0, len(names), DIGEST_PAGE):
+            known |= await self.store.read_digests(self.target.uid, names[start : start + DIGEST_PAGE])
+        return known

@@ -1,0 +1,196 @@
+"""One shard for as long as it is wanted: sessions in a row, with the right pause between them.
+
+The class of an error decides the pause and what people see. A watch that the server closed in an orderly
+way is opened again at once and stays Streaming; failures are shown as Blocked only when they persist; a
+missing permission is shown at once and asked for rarely. The lease alone ends a shard from inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from reverser.errors import (
+    KubeForbidden,
+    KubeGone,
+    KubeNotFound,
+    ReverserError,
+    StoreUnavailable,
+    TransientError,
+)
+from reverser.store.model import StreamState
+from watchers import metrics
+from watchers.appender import CursorLost, LeaseLost
+from watchers.session import Session, ShardState
+
+log = logging.getLogger(__name__)
+
+
+class Shard:
+    """Runs one ``ShardState``. ``run`` is meant to be a task; ``stop`` ends it."""
+
+    def __init__(self, state: ShardState, *, name: str) -> None:
+        self.state = state
+        self.name = name
+        self._wake = asyncio.Event()
+        self._failures = 0
+        self._first_failure = 0.0
+        self._quick_closes = 0
+        self._task: asyncio.Task[None] | None = None
+        self._drain = False
+        self.lost = False
+        """It ended because the lease of its target is another's."""
+
+    def start(self) -> None:
+        """Begins; needs a running event loop."""
+        self._task = asyncio.create_task(self._run(), name=f"shard {self.name}")
+
+    def request_replay(self, wanted: int) -> None:
+        """Replays soon, unless a replay for that many wishes is running already."""
+        if self.state.replaying >= wanted:
+            return
+        self.state.must_replay = True
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Ends a pause: something changed that may have been in the way."""
+        if self._failures:
+            self._wake.set()
+
+    async def stop(self, *, drain: bool) -> None:
+        """Ends it and waits for the end. With ``drain`` its buffer may reach the journal first, for a
+        while.
+        """
+        self._drain = drain
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    async def _run(self) -> None:
+        labels = (*metrics.type_labels(self.state.spec.type), metrics.scope_label(self.state.spec))
+        metrics.ACTIVE.labels(*labels).inc()
+        appender = asyncio.create_task(self.state.appender.run())
+        try:
+            while True:
+                try:
+                    pause = await self._once(appender)
+                except CursorLost as error:
+                    log.info("%s: %s; it starts again from what is stored", self.name, error)
+                    appender = self._again(appender)
+                    pause = self._failed(error)
+                except LeaseLost:
+                    raise
+                except Exception as error:
+                    log.exception("%s: a bug; the shard starts again from what is stored", self.name)
+                    appender = self._again(appender)
+                    pause = self._failed(
+                        ReverserError(f"internal error ({type(error).__name__}), see the log")
+                    )
+                if pause > 0:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(pause):
+                            await self._wake.wait()
+        except LeaseLost as error:
+            self.lost, self._drain = True, False
+            log.info("%s: %s", self.name, error)
+        finally:
+            metrics.ACTIVE.labels(*labels).dec()
+            if self._drain:
+                await self._drained(appender)
+            appender.cancel()
+            self.state.buffer.discard()
+
+    def _again(self, appender: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Forgets what is not in the journal and begins with a fresh appender."""
+        appender.cancel()
+        self.state.forget()
+        return asyncio.create_task(self.state.appender.run())
+
+    async def _drained(self, appender: asyncio.Task[None]) -> None:
+        barrier = self.state.buffer.barrier()
+        await asyncio.wait(
+            (barrier, appender), timeout=self.state.timing.drain, return_when=asyncio.FIRST_COMPLETED
+        )
+
+    async def _once(self, appender: asyncio.Task[None]) -> float:
+        """One session; returns the pause after it. Raises LeaseLost or CursorLost."""
+        loop = asyncio.get_running_loop()
+        started, seen = loop.time(), self.state.events
+        self._wake.clear()
+        session = asyncio.create_task(Session(self.state).run())
+        waker = asyncio.create_task(self._wake.wait())
+        try:
+            await asyncio.wait((session, appender, waker), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (session, waker):
+                task.cancel()
+            await asyncio.wait((session, waker))
+        if appender.done():
+            appender.result()
+        if loop.time() - started >= self.state.timing.healthy:
+            self._recovered()
+        if session.cancelled():
+            metrics.RESTARTS.labels(*self._labels, "rule_change").inc()
+            return 0.0
+        try:
+            session.result()
+        except (LeaseLost, CursorLost):
+            raise
+        except ReverserError as error:
+            return self._failed(error)
+        quick = loop.time() - started < self.state.timing.quick_close and self.state.events == seen
+        return self._closed(quick=quick)
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        return (*metrics.type_labels(self.state.spec.type), metrics.scope_label(self.state.spec))
+
+    def _recovered(self) -> None:
+        if self._failures >= 3:
+            log.info("%s: streams again", self.name)
+        self._failures = 0
+
+    def _closed(self, *, quick: bool) -> float:
+        """The pause after an orderly close: none, unless the server closes faster than it can have meant
+        to.
+        """
+        metrics.RESTARTS.labels(*self._labels, "disconnect").inc()
+        if not quick:
+            self._quick_closes = 0
+            self._recovered()
+            return 0.0
+        self._quick_closes += 1
+        if self._quick_closes >= self.state.timing.quick_closes:
+            self._quick_closes = 0
+            self.state.must_replay = True
+        return self.state.timing.backoff(self._quick_closes + 1)
+
+    def _failed(self, error: ReverserError) -> float:
+        """The pause after a failure, and what the status says of it."""
+        timing = self.state.timing
+        now = asyncio.get_running_loop().time()
+        self._failures += 1
+        if self._failures == 1:
+            self._first_failure = now
+            log.info("%s: %s", self.name, error)
+        if isinstance(error, KubeForbidden):
+            self.state.show(StreamState.BLOCKED, "WatchNotPermitted", str(error))
+            metrics.RESTARTS.labels(*self._labels, "forbidden").inc()
+            return timing.backoff(self._failures, forbidden=True)
+        if isinstance(error, KubeGone):
+            self.state.must_replay = True
+            metrics.RESTARTS.labels(*self._labels, "410_gone").inc()
+        else:
+            metrics.RESTARTS.labels(*self._labels, "error").inc()
+        persistent = self._failures >= 3 or now - self._first_failure >= timing.blocked_after
+        redis = isinstance(error, StoreUnavailable)
+        if not redis and (
+            persistent or isinstance(error, KubeNotFound) or not isinstance(error, TransientError)
+        ):
+            self.state.show(StreamState.BLOCKED, "WatchError", str(error))
+            if self._failures == 3:
+                log.warning("%s: blocked: %s", self.name, error)
+        wait = timing.backoff(self._failures)
+        asked = error.retry_after if isinstance(error, TransientError) else None
+        return max(wait, asked) if asked is not None else wait
