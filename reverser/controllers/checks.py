@@ -1,0 +1,213 @@
+"""The checks of the controllers against the world outside their specs: Secrets, keys, the remote.
+
+This is the only module of the controllers that knows how credentials are read and how a remote is asked;
+it uses exactly the readers that the writer uses. Nothing read here is kept: a Secret is read again at
+each pass, and only the fact that a listing succeeded under the same versions is remembered for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gitwriter.git.remote import Remote
+from gitwriter.git.repository import list_remote
+from gitwriter.manifests import validate_placement
+from reverser.controllers.age_gate import AgeGate
+from reverser.controllers.conditions import STEADY
+from reverser.controllers.decide_provider import ProviderFindings, Step
+from reverser.controllers.events import Happening
+from reverser.controllers.reconcile_provider import ProviderReport
+from reverser.controllers.reconcile_target import EncryptionReport
+from reverser.controllers.secret_door import SecretDoor, StoredSecret
+from reverser.controllers.signing_gate import signing_key
+from reverser.errors import (
+    ConfigInvalid,
+    KubeForbidden,
+    KubeInvalid,
+    SecretMalformed,
+    SecretMissing,
+    StalledError,
+    TransientError,
+)
+from reverser.kinds.model import CommitSettings, GitProvider, GitTarget
+from reverser.kube.client import AsyncKube
+from reverser.trust.credentials import ANONYMOUS, Credentials, parse_credentials
+from reverser.trust.github import TokenSource
+from reverser.trust.hosts import KnownHosts, resolve_known_hosts
+from reverser.trust.urls import RepositoryUrl, Scheme, parse_repository_url
+
+_log = logging.getLogger(__name__)
+SENSITIVE = ("secrets",)
+"""Types judged here; those that the operator adds are judged at write time (sheet L5)."""
+
+
+class CheckSettings(Protocol):
+    """The settings that matter here."""
+
+    @property
+    def command_namespace(self) -> str: ...
+    @property
+    def default_known_hosts_configmap(self) -> str: ...
+    @property
+    def insecure_allow_missing_known_hosts(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """How to reach a repository, and the versions of what that was read from."""
+
+    remote: Remote
+    versions: tuple[str, ...]
+
+
+class Checks:
+    """ProviderChecks and TargetChecks on a cluster and real remotes."""
+
+    def __init__(
+        self,
+        kube: AsyncKube,
+        settings: CheckSettings,
+        *,
+        validate_templates: Callable[[CommitSettings], str | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._door = SecretDoor(kube)
+        self._age = AgeGate(self._door)
+        self._settings = settings
+        self._validate_templates = validate_templates
+        self._clock = clock
+        self._tokens = TokenSource()
+        self._listed: dict[str, tuple[tuple[object, ...], float]] = {}
+
+    def check_placement(self, target: GitTarget) -> str:
+        """What is wrong with ``spec.placement``; empty when nothing is."""
+        placement = target.placement
+        problems = validate_placement(placement.by_type, placement.default or None, SENSITIVE)
+        return "; ".join(f"spec.{problem}" for problem in problems)
+
+    async def check_encryption(self, target: GitTarget) -> EncryptionReport:
+        """Sheet 4.6."""
+        return await self._age.check(target)
+
+    async def check_provider(self, provider: GitProvider) -> ProviderReport:
+        """Sheet 3.1: the first failure ends it. Raises TransientError where the API server cannot tell."""
+        if problem := self._config_problem(provider):
+            return ProviderReport(ProviderFindings(Step.CONFIG, *problem))
+        key = ""
+        happenings: tuple[Happening, ...] = ()
+        if provider.commit.signing_configured:
+            try:
+                key, happenings = await signing_key(self._door, provider)
+            except (StalledError, KubeInvalid, ValueError) as error:
+                return ProviderReport(ProviderFindings(Step.SIGNING, *_words(error)))
+        try:
+            access = await self._access(provider)
+        except (StalledError, ValueError) as error:
+            return _stopped(Step.CREDENTIALS, error, key, happenings)
+        return await self._list(provider, access, key, happenings)
+
+    def _config_problem(self, provider: GitProvider) -> tuple[str, str] | None:
+        commit_problems = [p for p in provider.problems if p.startswith("spec.commit")]
+        template_problem = self._validate_templates(provider.commit)
+        if template_problem or commit_problems:
+            text = "; ".join(filter(None, [template_problem, *commit_problems]))
+            return "CommitConfigInvalid", f"invalid commit configuration: {text}"
+        if provider.commit.signing_configured and not provider.commit.signing_secret:
+            return "CommitConfigInvalid", "commit.signing.secretRef.name must be set"
+        try:
+            parse_repository_url(provider.url)
+        except ConfigInvalid as error:
+            return error.reason, str(error)
+        if provider.problems:
+            return "InvalidConfig", "; ".join(provider.problems)
+        return None
+
+    async def _access(self, provider: GitProvider) -> _Access:
+        """Credentials and host keys, as the writer reads them."""
+        namespace, url = provider.meta.namespace, parse_repository_url(provider.url)
+        versions: list[str] = []
+        credentials = ANONYMOUS
+        if provider.secret_name:
+            name = provider.secret_name
+            secret = await self._door.read(namespace, name)
+            if secret is None:
+                raise SecretMissing(f"Secret '{name}' not found in namespace '{namespace}': create it")
+            versions.append(secret.version)
+            credentials = self._credentials(secret, url)
+        hosts = None
+        if url.scheme is Scheme.SSH:
+            hosts = await self._known_hosts(provider, credentials, versions)
+        return _Access(Remote(url, credentials, hosts, self._tokens), tuple(versions))
+
+    def _credentials(self, secret: StoredSecret, url: RepositoryUrl) -> Credentials:
+        try:
+            return parse_credentials(secret.data, url, secret=secret.name)
+        except SecretMalformed as error:
+            raise SecretMalformed(f"Secret '{secret.name}' malformed: {error}") from None
+
+    async def _known_hosts(
+        self, provider: GitProvider, credentials: Credentials, versions: list[str]
+    ) -> KnownHosts:
+        namespace, ref = provider.meta.namespace, provider.known_hosts
+        reference: Mapping[str, bytes] | None = None
+        if ref is not None and not credentials.known_hosts.strip():
+            read = self._door.read if ref.kind == "Secret" else self._door.read_config_map
+            found = await read(namespace, ref.name)
+            if found is None:
+                raise SecretMissing(
+                    f"{ref.kind} '{ref.name}' of spec.knownHostsRef not found in namespace '{namespace}': "
+                    "create it"
+                )
+            versions.append(found.version)
+            reference = found.data
+        default: Mapping[str, bytes] | None = None
+        if name := self._settings.default_known_hosts_configmap:
+            installed = await self._door.read_config_map(self._settings.command_namespace, name)
+            if installed is not None:
+                versions.append(installed.version)
+                default = installed.data
+        return resolve_known_hosts(
+            credentials.known_hosts,
+            reference=reference,
+            default=default,
+            allow_missing=self._settings.insecure_allow_missing_known_hosts,
+        )
+
+    async def _list(
+        self, provider: GitProvider, access: _Access, key: str, happenings: tuple[Happening, ...]
+    ) -> ProviderReport:
+        """List the refs, unless that succeeded lately with the very same access."""
+        uid, now = provider.meta.uid, self._clock()
+        fingerprint = (provider.meta.generation, access.versions)
+        known, at = self._listed.get(uid, ((), float("-inf")))
+        good = ProviderFindings(signing_public_key=key)
+        if known == fingerprint and now - at < STEADY:
+            return ProviderReport(good, None, happenings)
+        self._listed.pop(uid, None)
+        try:
+            refs = await asyncio.to_thread(list_remote, access.remote)
+        except (TransientError, StalledError) as error:
+            message = f"Failed to connect to repository: {error}"
+            failed = ProviderFindings(Step.CONNECTION, "ConnectionFailed", message, key)
+            return ProviderReport(failed, None, happenings)
+        self._listed[uid] = (fingerprint, now)
+        return ProviderReport(good, refs.branches, happenings)
+
+
+def _stopped(step: Step, error: Exception, key: str, happenings: tuple[Happening, ...]) -> ProviderReport:
+    reason, message = _words(error)
+    return ProviderReport(ProviderFindings(step, reason, message, key), None, happenings)
+
+
+def _words(error: Exception) -> tuple[str, str]:
+    """Condition reason and message of a failed check."""
+    if isinstance(error, KubeForbidden):
+        return "SecretForbidden", f"{error}; grant get on secrets (and configmaps) in this namespace"
+    if isinstance(error, StalledError):
+        return error.reason, str(error)
+    return "InvalidConfig", str(error)

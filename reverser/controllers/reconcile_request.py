@@ -1,0 +1,167 @@
+"""CommitRequest: show that it waits, wait for its outcome, write it down once.
+
+The attach itself is appended to the journal by the watcher that holds the target (J7), so the order
+between a request and the changes before it is the journal's. Here the outcome is awaited: the store hints
+when it is there, and a slow look makes up for a lost hint.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from reverser.controllers.conditions import FALSE, TRUE, Plan, find
+from reverser.controllers.decide_request import Waiting, decide_request, is_terminal
+from reverser.controllers.status import StatusWriter
+from reverser.controllers.world import REQUESTS, World
+from reverser.errors import KubeNotFound
+from reverser.kinds.model import CommitRequest, GitTarget, Submitter
+from reverser.kinds.parse import parse_commit_request
+from reverser.kube.client import AsyncKube
+from reverser.kube.paths import own_path
+from reverser.store import AsyncStore
+from reverser.store.calls import Call
+from reverser.store.model import BranchKey
+
+AUTHOR_KEY = "gitops-reverser:author:v1:command:{uid}"
+
+
+def read_submitter(request_uid: str) -> Call[Submitter | None]:
+    """Who asked, as admission recorded it before the object became visible; None = it did not."""
+
+    def decode(reply: Any) -> Submitter | None:
+        try:
+            record = orjson.loads(reply) if reply is not None else None
+        except orjson.JSONDecodeError:
+            record = None
+        if not isinstance(record, Mapping) or not record.get("author"):
+            return None
+        return Submitter(
+            str(record["author"]), str(record.get("displayName") or ""), str(record.get("email") or "")
+        )
+
+    return Call(command=("GET", AUTHOR_KEY.format(uid=request_uid)), decode=decode)
+
+
+class RequestReconciler:
+    """Looks at one CommitRequest."""
+
+    def __init__(
+        self,
+        world: World,
+        store: AsyncStore,
+        *,
+        kube: AsyncKube,
+        writer: StatusWriter,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._world = world
+        self._store = store
+        self._kube = kube
+        self._writer = writer
+        self._clock = clock
+        self._wall = wall
+        self._since: dict[str, tuple[str, float, bool]] = {}
+
+    async def reconcile(self, key: str) -> float | None:
+        """One pass; answers in how many seconds the next one is due (None = nothing more to do)."""
+        obj = self._world.raw(REQUESTS, key)
+        if obj is None:
+            self._since.pop(key, None)
+            return None
+        request = parse_commit_request(obj)
+        written = self._writer.last_written(request.meta.uid)
+        if written is not None and not is_terminal(request):
+            request = parse_commit_request({**obj, "status": written})
+        if is_terminal(request):
+            self._since.pop(key, None)
+            return await self._expire(request)
+        uid = request.meta.uid
+        submitter = None
+        if find(request.conditions, "AuthorAttributed") is None:
+            submitter = await self._store.run(read_submitter(uid))
+        target = await self._world.target(request.meta.namespace, request.target_name)
+        outcome = await self._store.attach_outcome(uid)
+        waited = 0.0 if outcome is not None else await self._waited(key, uid)
+        plan = decide_request(
+            request,
+            outcome,
+            submitter=submitter,
+            branch=target.branch if target is not None else "",
+            waiting=Waiting(waited, await self._hint(request, target)),
+        )
+        if plan is None:
+            return None
+        await self._writer.write(REQUESTS, obj, plan, unless=_finished)
+        finished = any(c.type in ("Ready", "Stalled") and c.status == TRUE for c in plan.conditions)
+        return self._after(request, plan) if finished else plan.requeue
+
+    def _after(self, request: CommitRequest, plan: Plan) -> float | None:
+        if request.ttl_seconds_after_finished is None:
+            return plan.requeue
+        return float(request.ttl_seconds_after_finished)
+
+    async def _waited(self, key: str, uid: str) -> float:
+        """Seconds since the attach was first seen in a journal, else since the request was first seen."""
+        now = self._clock()
+        known, since, attached = self._since.get(key, (uid, now, False))
+        if known != uid:
+            since, attached = now, False
+        if not attached and await self._store.attach_pending(uid):
+            since, attached = now, True
+        self._since[key] = (uid, since, attached)
+        return now - since
+
+    async def _hint(self, request: CommitRequest, target: GitTarget | None) -> str:
+        """What a request waits for besides its delay."""
+        where = f"'{request.meta.namespace}/{request.target_name}'"
+        if target is None:
+            return f"GitTarget {where} not found; create it, or delete this request"
+        for gate in ("Validated", "EncryptionConfigured"):
+            condition = find(target.conditions, gate)
+            if condition is not None and condition.status == FALSE:
+                return f"GitTarget {where} does not stream: {gate} is False ({condition.reason})"
+        branch = BranchKey(target.meta.namespace, target.provider, target.branch)
+        health = await self._store.read_branch_health(branch)
+        if health is not None and not health.ok:
+            return f"pushing to branch '{target.branch}' fails: {health.message}"
+        return ""
+
+    async def _expire(self, request: CommitRequest) -> float | None:
+        """Delete a finished request whose time to live has passed."""
+        ttl = request.ttl_seconds_after_finished
+        if ttl is None:
+            return None
+        finished = max(
+            (
+                _seconds(c.last_transition_time)
+                for c in request.conditions
+                if c.type in ("Ready", "Stalled") and c.status == TRUE
+            ),
+            default=0.0,
+        )
+        remaining = finished + ttl - self._wall()
+        if remaining > 0:
+            return remaining
+        path = own_path(REQUESTS, namespace=request.meta.namespace, name=request.meta.name)
+        try:
+            await self._kube.delete(path, uid=request.meta.uid)
+        except KubeNotFound:
+            return None
+        return None
+
+
+def _finished(fresh: Mapping[str, Any]) -> bool:
+    return is_terminal(parse_commit_request(fresh))
+
+
+def _seconds(text: str) -> float:
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,94 @@
+"""WatchRule and ClusterWatchRule: what a rule selects, whether its streams run, and why not.
+
+Watchers resolve the same rules by the same function; here it is done again only to explain the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from reverser.controllers.decide_rule import Resolution, decide_rule
+from reverser.controllers.status import StatusWriter, rfc3339
+from reverser.controllers.streams import Claimed, roll_up
+from reverser.controllers.world import CLUSTER_RULES, RULES, World
+from reverser.kinds.model import WatchRule
+from reverser.kinds.parse import parse_watch_rule
+from reverser.store import AsyncStore
+from watchers.registry import Registry
+from watchers.rules import resolve
+
+
+def resolution_of(rule: WatchRule, registry: Registry) -> Resolution | None:
+    """What a rule selects now; None while the API surface is not known."""
+    if not registry.ready:
+        return None
+    found = resolve(rule, registry)
+    claims = tuple(
+        Claimed(
+            claim.record.resource.group,
+            claim.record.resource.version,
+            claim.record.resource.resource,
+            claim.namespace,
+        )
+        for claim in found.claims
+    )
+    return Resolution(claims, tuple(item.message for item in found.explanations))
+
+
+class RuleReconciler:
+    """Looks at one rule of either kind."""
+
+    def __init__(
+        self,
+        world: World,
+        store: AsyncStore,
+        *,
+        writer: StatusWriter,
+        registry: Callable[[], Registry],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._world = world
+        self._store = store
+        self._writer = writer
+        self._registry = registry
+        self._clock = clock
+        self._first_seen: dict[tuple[str, str], tuple[str, int, float]] = {}
+
+    async def reconcile(self, resource: str, key: str) -> float | None:
+        """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
+        obj = self._world.raw(resource, key)
+        if obj is None:
+            self._first_seen.pop((resource, key), None)
+            return None
+        kind = {RULES: "WatchRule", CLUSTER_RULES: "ClusterWatchRule"}[resource]
+        rule = parse_watch_rule({"kind": kind, **obj})
+        target = await self._world.target(rule.target_namespace, rule.target_name)
+        provider = None
+        if target is not None:
+            provider = await self._world.provider(target.meta.namespace, target.provider)
+        resolution = resolution_of(rule, self._registry())
+        streams = roll_up(())
+        if target is not None and resolution is not None:
+            records = await self._store.read_streams(target.meta.uid)
+            streams = roll_up(records.values(), resolution.claims)
+        plan = decide_rule(
+            rule,
+            target,
+            provider,
+            resolution=resolution,
+            streams=streams,
+            age=self._age((resource, key), rule),
+            now=rfc3339(),
+        )
+        await self._writer.write(resource, obj, plan)
+        return plan.requeue
+
+    def _age(self, key: tuple[str, str], rule: WatchRule) -> float:
+        """Seconds since this generation of the rule was first looked at here."""
+        now = self._clock()
+        uid, generation, since = self._first_seen.get(key, ("", -1, now))
+        if (uid, generation) != (rule.meta.uid, rule.meta.generation):
+            since = now
+        self._first_seen[key] = (rule.meta.uid, rule.meta.generation, since)
+        return now - since

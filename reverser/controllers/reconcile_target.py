@@ -1,0 +1,231 @@
+"""GitTarget: judge its gates, tell the data plane, report what the data plane says.
+
+The order in a pass is what keeps promises: the gate record goes to the store before any status says so,
+so a target that is shown as closed has stopped being planned (J21), and a target that is shown as ready
+has a journal. A target that is gone is retired through the journal (J22), also when it went while no
+controller was running.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from reverser.controllers.decide_target import (
+    HOLD_ANNOTATION,
+    Finding,
+    Observed,
+    decide_target,
+    validate,
+)
+from reverser.controllers.events import Happening, Recorder
+from reverser.controllers.overlap import Rival, elect
+from reverser.controllers.reconcile_rule import resolution_of
+from reverser.controllers.status import StatusWriter, rfc3339, rfc3339_ms
+from reverser.controllers.streams import Claimed, Streams, roll_up
+from reverser.controllers.world import TARGETS, World
+from reverser.errors import StoreUnavailable
+from reverser.kinds.model import GitTarget
+from reverser.kinds.parse import parse_git_target
+from reverser.kinds.paths import normalize_path, path_problem
+from reverser.store import AsyncStore
+from reverser.store.model import BranchKey, Gate, PathVerdict, RetireEntry, TargetRef
+from reverser.trust.urls import canonical_url
+from watchers.registry import Registry
+
+DELETED = "Deleted"
+FIRST_RESCAN, LONGEST_RESCAN = 10.0, 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptionReport:
+    """The encryption gate, and what happened to keys on the way."""
+
+    finding: Finding
+    happenings: tuple[Happening, ...] = ()
+
+
+class TargetChecks(Protocol):
+    """What a GitTarget needs to be told from outside its spec."""
+
+    async def check_encryption(self, target: GitTarget) -> EncryptionReport:
+        """Sheet 4.6, key generation included. Raises TransientError where nothing can be told."""
+        ...
+
+    def check_placement(self, target: GitTarget) -> str:
+        """What is wrong with ``spec.placement``; empty when nothing is."""
+        ...
+
+
+class TargetReconciler:
+    """Looks at one GitTarget, and at those that are gone."""
+
+    def __init__(
+        self,
+        world: World,
+        store: AsyncStore,
+        *,
+        writer: StatusWriter,
+        recorder: Recorder,
+        checks: TargetChecks,
+        registry: Callable[[], Registry],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._world = world
+        self._store = store
+        self._writer = writer
+        self._recorder = recorder
+        self._checks = checks
+        self._registry = registry
+        self._clock = clock
+        self._rescans: dict[str, tuple[float, float]] = {}
+
+    async def reconcile(self, key: str) -> float | None:
+        """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
+        obj = self._world.raw(TARGETS, key)
+        if obj is None:
+            return None
+        target = parse_git_target(obj)
+        uid = target.meta.uid
+        provider = await self._world.provider(target.meta.namespace, target.provider)
+        validated = validate(
+            target,
+            provider,
+            rival=self._rival(target),
+            placement_error=self._checks.check_placement(target),
+        )
+        encryption = None
+        if validated.ok:
+            report = await self._checks.check_encryption(target)
+            encryption = report.finding
+            for happening in report.happenings:
+                await self._recorder.record(obj, happening)
+        worker_error = await self._apply_gate(target, validated, encryption)
+        is_open = validated.ok and encryption is not None and encryption.ok and not worker_error
+        observed = Observed() if worker_error else await self._observe(target, streams=is_open)
+        if not worker_error:
+            await self._release_holds(target)
+        plan = decide_target(
+            target,
+            validated=validated,
+            encryption=encryption,
+            worker_error=worker_error,
+            observed=observed,
+            now=rfc3339(),
+        )
+        await self._writer.write(TARGETS, obj, plan)
+        if is_open:
+            await self._rescan(uid, observed.path)
+        return plan.requeue
+
+    def _rival(self, target: GitTarget) -> Rival | None:
+        repositories = {
+            (provider.meta.namespace, provider.meta.name): canonical_url(provider.url)
+            for provider in self._world.providers()
+        }
+        return elect(self._world.targets(), repositories).get(target.meta.uid)
+
+    async def _apply_gate(self, target: GitTarget, validated: Finding, encryption: Finding | None) -> str:
+        """Write the gate record where it changed; answers why that was not possible, or nothing."""
+        uid = target.meta.uid
+        branch = BranchKey(target.meta.namespace, target.provider, target.branch)
+        wanted_open = validated.ok and encryption is not None and encryption.ok
+        reason = "" if wanted_open else validated.reason if encryption is None else encryption.reason
+        gate = Gate(
+            open=wanted_open,
+            generation=target.meta.generation,
+            branch=branch,
+            path="" if path_problem(target.path) else normalize_path(target.path),
+            reason=reason,
+        )
+        try:
+            if wanted_open:
+                await self._store.open_journal(branch)
+            stored = await self._store.read_gate(uid)
+            if stored == gate or (stored is None and not wanted_open):
+                return ""
+            await self._store.write_gate(uid, gate)
+            if wanted_open and (stored is None or not stored.open):
+                await self._store.wake_branch(branch)
+        except StoreUnavailable as error:
+            return str(error)
+        return ""
+
+    async def _observe(self, target: GitTarget, *, streams: bool) -> Observed:
+        uid = target.meta.uid
+        branch = BranchKey(target.meta.namespace, target.provider, target.branch)
+        pushed = await self._store.last_push(uid)
+        holds = sorted((await self._store.read_holds(uid)).values(), key=lambda hold: hold.since_ms)
+        held = sum(hold.held for hold in holds)
+        return Observed(
+            streams=await self._streams(target) if streams else roll_up(()),
+            path=await self._store.read_path_verdict(uid),
+            health=await self._store.read_branch_health(branch),
+            last_push=rfc3339_ms(pushed) if pushed else "",
+            held=tuple(hold.outcome_id for hold in holds),
+            held_message=f"{held} deletion(s) by a sweep are held, because they are unusually many",
+        )
+
+    async def _streams(self, target: GitTarget) -> Streams:
+        registry = self._registry()
+        records = (await self._store.read_streams(target.meta.uid)).values()
+        claims: list[Claimed] | None = [] if registry.ready else None
+        if claims is not None:
+            for rule in self._world.rules_of(target):
+                resolution = resolution_of(rule, registry)
+                claims += resolution.claims if resolution is not None else ()
+        return roll_up(records, claims)
+
+    async def _release_holds(self, target: GitTarget) -> None:
+        """Let go what the annotation names (J23); an id that holds nothing (any more) is ignored."""
+        named = target.meta.annotations.get(HOLD_ANNOTATION, "").strip()
+        if not named:
+            return
+        held = {hold.outcome_id for hold in (await self._store.read_holds(target.meta.uid)).values()}
+        for outcome_id in {part.strip() for part in named.split(",")} & held:
+            await self._store.release_hold(target.meta.uid, outcome_id)
+
+    async def _rescan(self, uid: str, verdict: PathVerdict | None) -> None:
+        """Have a refused folder looked at again by its writer, more and more rarely (I23)."""
+        if verdict is None or verdict.accepted:
+            self._rescans.pop(uid, None)
+            return
+        now = self._clock()
+        due, delay = self._rescans.get(uid, (now + FIRST_RESCAN, FIRST_RESCAN))
+        if now >= due:
+            await self._store.wake_target(uid)
+            delay = min(delay * 2, LONGEST_RESCAN)
+            due = now + delay
+        self._rescans[uid] = (due, delay)
+
+    async def retire_missing(self) -> None:
+        """Retire every target that has a gate record but is gone, and forget those that are settled.
+
+        The gate record itself is the memory: it turns to ``Deleted`` when the retire entry is in the
+        journal, and goes when the journal holds nothing of the target any more.
+        """
+        gates = await self._store.read_gates()
+        cached = {target.meta.uid for target in self._world.targets()}
+        missing = {uid: gate for uid, gate in gates.items() if uid not in cached}
+        if not missing:
+            return
+        living = await self._world.living_targets()
+        for uid, gate in missing.items():
+            if uid in living:
+                continue
+            self._writer.forget(uid)
+            self._rescans.pop(uid, None)
+            if gate.branch is None:
+                await self._store.drop_gate(uid)
+            elif gate.reason != DELETED:
+                await self._retire(uid, gate, gate.branch)
+            elif not (await self._store.read_unsettled_bytes(gate.branch)).get(uid):
+                await self._store.forget_target(uid)
+                await self._store.drop_gate(uid)
+
+    async def _retire(self, uid: str, gate: Gate, branch: BranchKey) -> None:
+        closed = Gate(False, gate.generation, branch, gate.path, DELETED)
+        await self._store.append_retire(branch, RetireEntry(TargetRef(uid, branch.namespace, "")))
+        await self._store.write_gate(uid, closed)

@@ -1,0 +1,112 @@
+"""What the controllers see of the cluster: the five kinds from caches, and a second look where it matters.
+
+A cache can lag. Being absent in it is enough to report that something is missing, but not to close a
+gate or to retire a target: such decisions ask the API server first (``fetch``), and an answer
+that cannot be read is an error to retry, never an absence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from reverser.errors import KubeNotFound
+from reverser.kinds.model import CommitRequest, GitProvider, GitTarget, WatchRule
+from reverser.kinds.parse import (
+    parse_commit_request,
+    parse_git_provider,
+    parse_git_target,
+    parse_watch_rule,
+)
+from reverser.kube.client import AsyncKube
+from reverser.kube.paths import own_path
+
+PROVIDERS, TARGETS = "gitproviders", "gittargets"
+RULES, CLUSTER_RULES = "watchrules", "clusterwatchrules"
+REQUESTS = "commitrequests"
+RESOURCES = (PROVIDERS, TARGETS, RULES, CLUSTER_RULES, REQUESTS)
+
+Object = Mapping[str, Any]
+
+
+class Cache(Protocol):
+    """A list-and-watch cache of one resource."""
+
+    def items(self) -> Iterable[Object]:
+        """The objects that it holds."""
+        ...
+
+
+def object_key(obj: Object) -> str:
+    """``namespace/name``, or the name alone."""
+    meta = obj.get("metadata") or {}
+    namespace, name = meta.get("namespace") or "", meta.get("name") or ""
+    return f"{namespace}/{name}" if namespace else str(name)
+
+
+class World:
+    """Parsed views on the caches."""
+
+    def __init__(self, kube: AsyncKube, caches: Mapping[str, Cache]) -> None:
+        self._kube = kube
+        self._caches = caches
+
+    def raw(self, resource: str, key: str) -> Object | None:
+        """One object as JSON."""
+        return next((obj for obj in self._caches[resource].items() if object_key(obj) == key), None)
+
+    def keys(self, resource: str) -> list[str]:
+        """The keys of all objects of a resource."""
+        return [object_key(obj) for obj in self._caches[resource].items()]
+
+    def providers(self) -> list[GitProvider]:
+        """All GitProviders."""
+        return [parse_git_provider(obj) for obj in self._caches[PROVIDERS].items()]
+
+    def targets(self) -> list[GitTarget]:
+        """All GitTargets."""
+        return [parse_git_target(obj) for obj in self._caches[TARGETS].items()]
+
+    def rules(self) -> list[WatchRule]:
+        """All WatchRules and ClusterWatchRules."""
+        return [
+            parse_watch_rule({"kind": kind, **obj})
+            for resource, kind in ((RULES, "WatchRule"), (CLUSTER_RULES, "ClusterWatchRule"))
+            for obj in self._caches[resource].items()
+        ]
+
+    def requests(self) -> list[CommitRequest]:
+        """All CommitRequests."""
+        return [parse_commit_request(obj) for obj in self._caches[REQUESTS].items()]
+
+    def rules_of(self, target: GitTarget) -> list[WatchRule]:
+        """The rules that name a target."""
+        where = (target.meta.namespace, target.meta.name)
+        return [rule for rule in self.rules() if (rule.target_namespace, rule.target_name) == where]
+
+    async def fetch(self, resource: str, namespace: str, name: str) -> Object | None:
+        """One object from its cache, else from the API server; None only when the server says 404."""
+        if not name:
+            return None
+        cached = self.raw(resource, f"{namespace}/{name}" if namespace else name)
+        if cached is not None:
+            return cached
+        try:
+            return await self._kube.get(own_path(resource, namespace=namespace, name=name))
+        except KubeNotFound:
+            return None
+
+    async def provider(self, namespace: str, name: str) -> GitProvider | None:
+        """A GitProvider; None when it surely does not exist."""
+        found = await self.fetch(PROVIDERS, namespace, name)
+        return None if found is None else parse_git_provider(found)
+
+    async def target(self, namespace: str, name: str) -> GitTarget | None:
+        """A GitTarget; None when it surely does not exist."""
+        found = await self.fetch(TARGETS, namespace, name)
+        return None if found is None else parse_git_target(found)
+
+    async def living_targets(self) -> set[str]:
+        """UIDs of all GitTargets as the API server has them now."""
+        listed = await self._kube.list(own_path(TARGETS))
+        return {str(item["metadata"]["uid"]) for item in listed.items}
