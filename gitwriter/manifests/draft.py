@@ -1,0 +1,490 @@
+"""One attempt at planning a batch: every change finds its document or its place, and each file's work is
+collected.
+
+A draft never writes outside what it records and never changes its inputs. Changes listed in `excluded`
+are skipped with the reason found by an earlier attempt, so that one object which cannot be written does
+not hold up the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import fields
+from .changes import (
+    Change,
+    ChangeResult,
+    Delete,
+    FieldPatch,
+    Outcome,
+    Policy,
+    SkipReason,
+    Sweep,
+    Upsert,
+)
+from .editing import EditMode, EditResult, edit_document
+from .emitter import render_document
+from .filework import DesiredDocument, FileWork
+from .identity import ObjectKey, placement_sort_key
+from .inventory import DocumentRef, Inventory
+from .kustomize.edits import KustomizationEdits
+from .kustomize.route import Routed, SourceRouter
+from .loading import YamlError, load_document
+from .placement.resolve import Place, Placer, Registration, path_problem, registration
+from .placement.templates import Subject
+from .roles import Role
+from .splitting import split_documents
+from .tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Why a change is left out of an attempt."""
+
+    code: SkipReason
+    message: str
+
+
+class Draft:
+    """Plans a batch against one inventory; `run` once, then read `files`, `results` and `owners`."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        inventory: Inventory,
+        policy: Policy,
+        *,
+        router: SourceRouter,
+        excluded: Mapping[int, Exclusion],
+    ) -> None:
+        self.files: dict[str, bytes | None] = {}
+        self.results: dict[int, list[ChangeResult]] = {}
+        self.owners: dict[str, set[int]] = {}
+        self.rendered: dict[int, Routed] = {}
+        self.registered: set[int] = set()
+        self.swept = 0
+        self.held = 0
+        self._tree = tree
+        self._inventory = inventory
+        self._policy = policy
+        self._router = router
+        self._excluded = excluded
+        self._changes: Sequence[Change] = ()
+        self._works: dict[str, FileWork] = {}
+        self._edit_owner: dict[tuple[str, int], list[int]] = {}
+        self._kustomizations: dict[str, KustomizationEdits] = {}
+        self._new: list[tuple[str, int, Upsert]] = []
+        self._written: set[tuple[str, int]] = set()
+
+    def run(self, changes: Sequence[Change]) -> None:
+        """Plan every change. Of several upserts and deletes of one object the last one counts."""
+        self._changes = changes
+        last: dict[ObjectKey, int] = {}
+        for number, change in enumerate(changes):
+            if isinstance(change, Upsert | Delete):
+                last[change.key] = number
+        for number, change in enumerate(changes):
+            if number in self._excluded:
+                excluded = self._excluded[number]
+                self._skip(number, excluded.code, excluded.message)
+            elif isinstance(change, Upsert | Delete) and last[change.key] != number:
+                self._note(
+                    number, Outcome.UNCHANGED, message="a later change of the same object replaces this one"
+                )
+            elif isinstance(change, Upsert):
+                self._upsert(number, change)
+            elif isinstance(change, Delete):
+                self._delete(number, change)
+        for number, change in enumerate(changes):
+            if isinstance(change, FieldPatch) and number not in self._excluded:
+                self._patch(number, change)
+        self._place_new()
+        for number, change in enumerate(changes):
+            if isinstance(change, Sweep) and number not in self._excluded:
+                self._sweep(number, change)
+        self._apply()
+
+    def _note(
+        self,
+        number: int,
+        outcome: Outcome,
+        *,
+        path: str = "",
+        code: str = "",
+        message: str = "",
+        rule: str = "",
+    ) -> None:
+        result = ChangeResult(self._changes[number], outcome, path, code, message, rule)
+        self.results.setdefault(number, []).append(result)
+
+    def _skip(self, number: int, code: SkipReason, message: str, path: str = "") -> None:
+        self._note(number, Outcome.SKIPPED, path=path, code=code.value, message=message)
+
+    def _bytes(self, path: str) -> bytes:
+        return self._tree.read(self._inventory.files[path].entry.blob)
+
+    def _work(self, path: str) -> FileWork:
+        work = self._works.get(path)
+        if work is None:
+            original = self._bytes(path) if path in self._inventory.files else None
+            work = self._works[path] = FileWork(path, original)
+        return work
+
+    def _own(self, number: int, *paths: str) -> None:
+        for path in paths:
+            self.owners.setdefault(path, set()).add(number)
+
+    def _locate(self, key: ObjectKey, *, namespaced: bool) -> tuple[DocumentRef | None, DocumentRef | None]:
+        """(the object's document, a document of that name whose namespace nobody tells)."""
+        undeclared: DocumentRef | None = None
+        for ref in self._inventory.lookup(key.group, key.kind, key.name):
+            if not namespaced:
+                return ref, None
+            namespace = self._inventory.effective_namespace(ref)
+            if namespace == key.namespace:
+                return ref, None
+            if not namespace and undeclared is None:
+                undeclared = ref
+        return None, undeclared
+
+    def _undeclared(self, number: int, ref: DocumentRef) -> None:
+        text = (
+            f"{ref.fact.kind} {ref.fact.name} in {ref.path} has no namespace, so nobody can tell whether it "
+            "is this object; add metadata.namespace or a kustomization that sets it"
+        )
+        self._skip(number, SkipReason.NAMESPACE_UNDECLARED, text, ref.path)
+
+    def _upsert(self, number: int, change: Upsert) -> None:
+        ref, undeclared = self._locate(change.key, namespaced=change.namespaced)
+        if ref is not None:
+            if change.sensitive:
+                self._reseal(number, change, ref)
+            elif ref.fact.has_sops:
+                self._skip(
+                    number, SkipReason.ENCRYPTED, f"{ref.path} is encrypted and is never patched", ref.path
+                )
+            elif change.body is None:
+                self._skip(number, SkipReason.MISSING_BODY, "the object came without content", ref.path)
+            else:
+                self._edit(number, change, ref)
+        elif undeclared is not None:
+            self._undeclared(number, undeclared)
+        elif not change.create:
+            self._skip(number, SkipReason.CREATE_NOT_SELECTED, "no rule selects creations of this type")
+        elif change.sensitive and change.sealed is None:
+            self._skip(number, SkipReason.RESEAL_NEEDED, "the encrypted text has to be sent again")
+        elif not change.sensitive and change.body is None:
+            self._skip(number, SkipReason.MISSING_BODY, "the object came without content")
+        else:
+            key = placement_sort_key(
+                change.group, change.version, change.resource, change.key.namespace, change.name
+            )
+            self._new.append((key, number, change))
+
+    def _reseal(self, number: int, change: Upsert, ref: DocumentRef) -> None:
+        record = self._inventory.files[ref.path]
+        if change.sealed is None:
+            if change.unchanged_blob is not None and change.unchanged_blob == record.entry.blob:
+                self._note(number, Outcome.UNCHANGED, path=ref.path)
+            else:
+                self._skip(
+                    number, SkipReason.RESEAL_NEEDED, "the encrypted text has to be sent again", ref.path
+                )
+            return
+        facts = record.facts
+        if facts is None or sum(1 for fact in facts.documents if fact.is_krm) > 1:
+            text = f"{ref.path} holds several documents; give the encrypted object a file of its own"
+            self._skip(number, SkipReason.MULTI_DOCUMENT_TARGET, text, ref.path)
+        elif self._inventory.context.fan_in(ref.path):
+            self._fan_in(number, ref)
+        elif self._bytes(ref.path) == change.sealed:
+            self._note(number, Outcome.UNCHANGED, path=ref.path)
+        elif not change.update:
+            self._skip(
+                number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", ref.path
+            )
+        else:
+            self._work(ref.path).whole = change.sealed
+            self._written.add((ref.path, ref.fact.index))
+            self._own(number, ref.path)
+            self._note(number, Outcome.UPDATED, path=ref.path)
+
+    def _fan_in(self, number: int, ref: DocumentRef) -> None:
+        roots = ", ".join(self._inventory.context.fan_in(ref.path))
+        text = f"{ref.path} is read-only here: several builds use it ({roots}); give each its own file"
+        self._skip(number, SkipReason.WRITE_FAN_IN, text, ref.path)
+
+    def _edit(self, number: int, change: Upsert, ref: DocumentRef) -> None:
+        assert change.body is not None
+        kept = fields.kept_pointers(change.body, change.group, change.name, self._policy.ignore_fields)
+        value = dict(change.body)
+        if ref.path in self._inventory.context.reaches:
+            routed = self._router.route(change, ref, value, keep=kept, optional=change.optional)
+            if routed.problem is not None:
+                code, text = routed.problem
+                self._skip(number, code, text, ref.path)
+                return
+            self.rendered[number] = routed
+            if routed.edits and not change.update:
+                self._skip(
+                    number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", ref.path
+                )
+                return
+            for edits in routed.edits:
+                self._merge_edits(number, edits)
+            value = routed.source
+            if routed.edits:
+                self._note(number, Outcome.UPDATED, path=routed.edits[-1].path)
+        desired = DesiredDocument(value, kept, change.optional)
+        if not change.update and self._would_change(ref, desired):
+            self._skip(
+                number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", ref.path
+            )
+            return
+        self._work(ref.path).edits[ref.fact.index] = desired
+        self._edit_owner.setdefault((ref.path, ref.fact.index), []).append(number)
+        self._written.add((ref.path, ref.fact.index))
+        self._own(number, ref.path)
+
+    def _would_change(self, ref: DocumentRef, desired: DesiredDocument) -> bool:
+        data = self._bytes(ref.path)
+        result = edit_document(
+            data, ref.fact.index, desired.value, keep=desired.keep, optional=desired.optional
+        )
+        return result.mode is not EditMode.NO_CHANGE
+
+    def _merge_edits(self, number: int, edits: KustomizationEdits) -> None:
+        mine = self._kustomization(edits.path, edits.directory)
+        mine.added |= edits.added
+        mine.removed |= edits.removed
+        mine.images.update(edits.images)
+        mine.replicas.update(edits.replicas)
+        self._own(number, edits.path)
+
+    def _kustomization(self, path: str, directory: str) -> KustomizationEdits:
+        return self._kustomizations.setdefault(path, KustomizationEdits(path, directory))
+
+    def _delete(self, number: int, change: Delete) -> None:
+        ref, undeclared = self._locate(change.key, namespaced=change.namespaced)
+        if ref is None and undeclared is not None:
+            self._undeclared(number, undeclared)
+        elif ref is None:
+            self._note(number, Outcome.UNCHANGED, code=SkipReason.ALREADY_ABSENT.value)
+        else:
+            self._remove(number, ref)
+
+    def _remove(self, number: int, ref: DocumentRef) -> bool:
+        if self._inventory.context.fan_in(ref.path):
+            self._fan_in(number, ref)
+            return False
+        self._work(ref.path).removals.add(ref.fact.index)
+        self._own(number, ref.path)
+        self._note(number, Outcome.DELETED, path=ref.path)
+        return True
+
+    def _sweep(self, number: int, change: Sweep) -> None:
+        for ref in self._inventory.of_type(change.group, change.kind):
+            namespace = self._inventory.effective_namespace(ref) if change.namespaced else ""
+            if change.namespaced and (not namespace or change.scope_namespace not in (None, namespace)):
+                continue
+            if (namespace, ref.fact.name) in change.present or (ref.path, ref.fact.index) in self._written:
+                continue
+            work = self._works.get(ref.path)
+            if work is not None and ref.fact.index in work.removals:
+                continue
+            if self._policy.hold_sweep_deletes:
+                self.held += 1
+                self._skip(number, SkipReason.HELD, "the deletion is held by the sweep brake", ref.path)
+            elif self._remove(number, ref):
+                self.swept += 1
+        if number not in self.results:
+            self._note(number, Outcome.UNCHANGED)
+
+    def _patch(self, number: int, change: FieldPatch) -> None:
+        ref, _undeclared = self._locate(change.key, namespaced=change.namespaced)
+        if ref is None:
+            self._skip(number, SkipReason.PATCH_NO_PARENT, "Git holds no document for this object")
+            return
+        work = self._work(ref.path)
+        if ref.fact.has_sops or work.whole is not None or ref.fact.index in work.removals:
+            self._skip(number, SkipReason.PATCH_UNSAFE, f"{ref.path} cannot be patched", ref.path)
+            return
+        if self._inventory.context.fan_in(ref.path):
+            self._fan_in(number, ref)
+            return
+        assignments = dict(change.assignments)
+        if ref.path in self._inventory.context.reaches:
+            routed = self._router.route_patch(change, ref, assignments)
+            for edits in routed.edits:
+                self._merge_edits(number, edits)
+            assignments = dict(routed.source)
+            if routed.edits:
+                self._note(number, Outcome.UPDATED, path=routed.edits[-1].path)
+                if not assignments:
+                    return
+        pending = work.edits.get(ref.fact.index)
+        try:
+            base = pending.value if pending is not None else self._loaded(ref)
+            value = fields.without(base, ())
+            for pointer, new in assignments.items():
+                fields.set_pointer(value, pointer, new)
+        except (YamlError, ValueError, TypeError) as error:
+            self._skip(number, SkipReason.PATCH_UNSAFE, str(error), ref.path)
+            return
+        desired = DesiredDocument(value) if pending is None else replace(pending, value=value)
+        work.edits[ref.fact.index] = desired
+        self._edit_owner.setdefault((ref.path, ref.fact.index), []).append(number)
+        self._written.add((ref.path, ref.fact.index))
+        self._own(number, ref.path)
+
+    def _loaded(self, ref: DocumentRef) -> Mapping[str, Any]:
+        data = self._bytes(ref.path)
+        value = load_document(split_documents(data)[ref.fact.index].body(data)).value
+        if not isinstance(value, dict):
+            raise TypeError(f"{ref.path} holds no mapping")
+        return value
+
+    def _place_new(self) -> None:
+        placer = Placer(
+            self._inventory,
+            by_type=self._policy.by_type,
+            default=self._policy.default,
+            inference=self._policy.inference,
+        )
+        groups: dict[str, list[tuple[str, int, Upsert, Subject, Place]]] = {}
+        for key, number, change in sorted(self._new, key=lambda item: item[:2]):
+            subject = _subject(change)
+            place = placer.place(subject)
+            problem = path_problem(self._inventory, place.path)
+            if problem:
+                self._skip(number, SkipReason.INVALID_PATH, f"{place.path}: {problem}", place.path)
+                continue
+            groups.setdefault(place.path, []).append((key, number, change, subject, place))
+        for path, members in sorted(groups.items()):
+            self._create(path, members)
+
+    def _create(self, path: str, members: list[tuple[str, int, Upsert, Subject, Place]]) -> None:
+        record = self._inventory.files.get(path)
+        if record is None:
+            members = self._one_sensitivity(path, members)
+            registered = [registration(self._inventory, path, subject) for _, _, _, subject, _ in members]
+            if all(found is not None for found in registered):
+                for member, found in zip(members, registered, strict=True):
+                    assert found is not None
+                    self._register(member[1], found)
+            else:
+                registered = [None] * len(members)
+            for member, found in zip(members, registered, strict=True):
+                self._add(path, member, inherits=found is not None and found.supplies_namespace)
+            return
+        for member in members:
+            refusal = self._append_refusal(path, member[3])
+            if refusal is not None:
+                self._skip(member[1], refusal[0], refusal[1], path)
+            else:
+                supplied = self._inventory.context.namespace(path)
+                self._add(path, member, inherits=bool(supplied) and member[3].namespaced)
+
+    def _one_sensitivity(
+        self, path: str, members: list[tuple[str, int, Upsert, Subject, Place]]
+    ) -> list[tuple[str, int, Upsert, Subject, Place]]:
+        """A new file holds one sealed object or only plain ones; the first by identity decides (rule P14)."""
+        kept = members[:1]
+        for member in members[1:]:
+            if member[3].sensitive or kept[0][3].sensitive:
+                text = (
+                    f"{path} is wanted by several objects of which one is encrypted; give each its own path"
+                )
+                self._skip(member[1], SkipReason.MIXED_SENSITIVITY, text, path)
+            else:
+                kept.append(member)
+        return kept
+
+    def _append_refusal(self, path: str, subject: Subject) -> tuple[SkipReason, str] | None:
+        record = self._inventory.files[path]
+        facts = record.facts
+        if record.role is not Role.MANIFEST or facts is None or path in self._inventory.context.patches:
+            return SkipReason.NOT_APPENDABLE, f"{path} is not a file of manifests"
+        if subject.sensitive:
+            return SkipReason.SENSITIVE_APPEND, f"{path} exists; an encrypted object needs a file of its own"
+        if any(fact.sealed or fact.has_sops for fact in facts.documents):
+            return (
+                SkipReason.PLAINTEXT_ONTO_ENCRYPTED,
+                f"{path} is encrypted; a plain object needs another path",
+            )
+        if any(fact.constructs or (not fact.is_krm and fact.detail) for fact in facts.documents):
+            return SkipReason.NOT_APPENDABLE, f"{path} holds a document that cannot be edited safely"
+        if self._inventory.context.fan_in(path):
+            return SkipReason.WRITE_FAN_IN, f"{path} is part of several builds and is read-only here"
+        supplied = self._inventory.context.namespace(path)
+        if subject.namespaced and supplied and supplied != subject.namespace:
+            text = f"{path} is built into namespace {supplied}, this object belongs to {subject.namespace}"
+            return SkipReason.NOT_APPENDABLE, text
+        return None
+
+    def _register(self, number: int, found: Registration) -> None:
+        kustomization = found.kustomization
+        self._kustomization(kustomization.path, kustomization.directory).added.add(found.entry)
+        self._own(number, kustomization.path)
+        self.registered.add(number)
+
+    def _add(self, path: str, member: tuple[str, int, Upsert, Subject, Place], *, inherits: bool) -> None:
+        key, number, change, _, place = member
+        work = self._work(path)
+        if change.sensitive:
+            work.whole = change.sealed
+        else:
+            assert change.body is not None
+            kept = fields.kept_pointers(change.body, change.group, change.name, self._policy.ignore_fields)
+            value = fields.without(change.body, kept)
+            if inherits:
+                fields.remove_pointer(value, "/metadata/namespace")
+            work.appended[key] = render_document(value)
+        self._own(number, path)
+        self._note(number, Outcome.CREATED, path=path, rule=place.rule.value, message=place.note)
+
+    def _apply(self) -> None:
+        for path, work in sorted(self._works.items()):
+            data = work.apply(lambda index, result, path=path: self._edited(path, index, result))  # type: ignore[misc]
+            if data is None and work.original is not None:
+                for kustomization in self._inventory.context.listing(path):
+                    edits = self._kustomization(kustomization.path, kustomization.directory)
+                    edits.removed.add(path)
+                    for number in self.owners.get(path, ()):
+                        self._own(number, kustomization.path)
+            if data != work.original:
+                self.files[path] = data
+        for path, edits in sorted(self._kustomizations.items()):
+            if edits.empty:
+                continue
+            original = self._bytes(path)
+            data = edits.apply(original)
+            if data is not None and data != original:
+                self.files[path] = data
+
+    def _edited(self, path: str, index: int, result: EditResult) -> None:
+        for number in self._edit_owner.get((path, index), ()):
+            if result.mode is EditMode.NO_CHANGE:
+                if number not in self.results:
+                    self._note(number, Outcome.UNCHANGED, path=path)
+            elif result.mode is EditMode.SKIPPED:
+                self._skip(
+                    number, SkipReason.NOT_EDITABLE, result.diagnostic or "cannot be edited safely", path
+                )
+            elif not any(found.path == path for found in self.results.get(number, ())):
+                self._note(number, Outcome.UPDATED, path=path, message=result.diagnostic or "")
+
+
+def _subject(change: Upsert) -> Subject:
+    return Subject(
+        group=change.group,
+        version=change.version,
+        resource=change.resource,
+        kind=change.kind,
+        namespaced=change.namespaced,
+        namespace=change.key.namespace,
+        name=change.name,
+        sensitive=change.sensitive,
+    )

@@ -1,0 +1,323 @@
+"""Everything that stands under a target path, as a persistent value.
+
+The branch writer keeps one inventory per target path and derives the next from the files that a commit
+changed, so that the cost of a commit follows the change and not the repository. Documents are found by
+group, kind and name; the namespace that a kustomization supplies is worked out at the question, so a
+change of a kustomization re-indexes nothing. An inventory is never changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .facts import DocumentFact, FileFacts, IndexCache, read_facts
+from .identity import NameKey, is_known_cluster_scoped
+from .ignore import IGNORE_FILE, NO_RULES, IgnoreRules, parse_ignore
+from .kustomize.context import KustomizeContext, build_context
+from .kustomize.model import Kustomization, parse_kustomization
+from .limits import DEFAULT_LIMITS, Limits
+from .roles import Role, role_of
+from .tree import MODE_FILE, Tree, TreeEntry, blob_id
+
+Reader = Callable[[str], bytes]
+
+_READ_ROLES = frozenset({Role.MANIFEST, Role.KUSTOMIZATION})
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """One entry with its role; `facts` only for files that are read, `oversize` for those too big to be."""
+
+    entry: TreeEntry
+    role: Role
+    facts: FileFacts | None = None
+    oversize: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRef:
+    """Where a document stands."""
+
+    path: str
+    fact: DocumentFact
+
+
+class Inventory:
+    """The indexed content of one target path. Build it with `scan`, derive the next with `updated` or
+    `with_files`.
+    """
+
+    def __init__(self, *, cache: IndexCache | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
+        self.rules: IgnoreRules = NO_RULES
+        self.files: dict[str, FileRecord] = {}
+        self.context = KustomizeContext()
+        self.total_bytes = 0
+        self.total_files = 0
+        self.retained: dict[str, FileRecord] = {}
+        self.suspects: dict[str, FileRecord] = {}
+        self._cache = cache if cache is not None else IndexCache()
+        self._kustomizations: dict[str, Kustomization] = {}
+        self._values_sources: dict[str, tuple[str, ...]] = {}
+        self._by_name: dict[NameKey, tuple[DocumentRef, ...]] = {}
+        self._by_type: dict[tuple[str, str], frozenset[NameKey]] = {}
+        self._repeated: frozenset[NameKey] = frozenset()
+        self._derived: dict[object, object] = {}
+
+    @classmethod
+    def scan(
+        cls, tree: Tree, *, cache: IndexCache | None = None, limits: Limits = DEFAULT_LIMITS
+    ) -> Inventory:
+        """Index a whole tree; bytes already known to the cache are not read again."""
+        empty = cls(cache=cache, limits=limits)
+        return empty.updated(tree.entries(), tree.read)
+
+    def updated(
+        self, entries: Iterable[TreeEntry], read: Reader, *, removed: Iterable[str] = ()
+    ) -> Inventory:
+        """The inventory after these entries were added or replaced and these paths removed."""
+        fresh = list(entries)
+        gone = list(removed)
+        touches_rules = IGNORE_FILE in gone or any(entry.path == IGNORE_FILE for entry in fresh)
+        following = self._copy()
+        if touches_rules:
+            following._read_rules(fresh, read)
+            kept = {path: record.entry for path, record in self.files.items() if path not in set(gone)}
+            kept.update({entry.path: entry for entry in fresh})
+            following._reset()
+            following._apply(list(kept.values()), [], read)
+        else:
+            following._apply(fresh, gone, read)
+        return following
+
+    def with_files(self, files: Mapping[str, bytes | None], *, like: str = "") -> Inventory:
+        """The inventory after a write plan's files (bytes, or None for a removal) were committed."""
+        contents: dict[str, bytes] = {}
+        entries: list[TreeEntry] = []
+        for path, data in files.items():
+            if data is not None:
+                blob = blob_id(data, like=like)
+                contents[blob] = data
+                entries.append(TreeEntry(path, MODE_FILE, blob, len(data)))
+        removed = [path for path, data in files.items() if data is None]
+        return self.updated(entries, contents.__getitem__, removed=removed)
+
+    def lookup(self, group: str, kind: str, name: str) -> tuple[DocumentRef, ...]:
+        """Every document of this group, kind and name, in path order, whatever its version or namespace."""
+        return self._by_name.get(NameKey(group, kind, name), ())
+
+    def of_type(self, group: str, kind: str) -> list[DocumentRef]:
+        """Every document of a type, in path order."""
+        names = self._by_type.get((group, kind), frozenset())
+        refs = [ref for key in names for ref in self._by_name[key]]
+        return sorted(refs, key=lambda ref: (ref.path, ref.fact.index))
+
+    def repeated_names(self) -> frozenset[NameKey]:
+        """The names that more than one document carries."""
+        return self._repeated
+
+    def documents(self) -> Iterable[DocumentRef]:
+        """Every managed document, in path order."""
+        for path in sorted(self.files):
+            record = self.files[path]
+            if record.role is Role.MANIFEST and record.facts is not None and path not in self.context.patches:
+                for fact in record.facts.documents:
+                    if fact.is_krm:
+                        yield DocumentRef(path, fact)
+
+    def effective_namespace(self, ref: DocumentRef) -> str:
+        """The namespace that a document ends up in: the outermost kustomization's, else its own, else
+        empty.
+        """
+        if is_known_cluster_scoped(ref.fact.group, ref.fact.kind):
+            return ""
+        return self.context.namespace(ref.path) or ref.fact.namespace
+
+    def is_ambiguous(self, ref: DocumentRef) -> bool:
+        """True when several kustomizations put a document into different namespaces."""
+        if is_known_cluster_scoped(ref.fact.group, ref.fact.kind):
+            return False
+        return len(self.context.namespaces(ref.path)) > 1
+
+    def values_files(self) -> frozenset[str]:
+        """The values files that Helm objects of the path name, as written."""
+        return frozenset(name for names in self._values_sources.values() for name in names)
+
+    def derived(self, key: object, make: Callable[[], object]) -> object:
+        """A value computed from this inventory once; an inventory derived from it computes its own."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+    def _copy(self) -> Inventory:
+        other = Inventory(cache=self._cache, limits=self.limits)
+        other.rules = self.rules
+        other.files = dict(self.files)
+        other.context = self.context
+        other.total_bytes = self.total_bytes
+        other.total_files = self.total_files
+        other.retained = dict(self.retained)
+        other.suspects = dict(self.suspects)
+        other._kustomizations = dict(self._kustomizations)
+        other._values_sources = dict(self._values_sources)
+        other._by_name = dict(self._by_name)
+        other._by_type = dict(self._by_type)
+        other._repeated = self._repeated
+        return other
+
+    def _reset(self) -> None:
+        blank = Inventory(cache=self._cache, limits=self.limits)
+        blank.rules = self.rules
+        for name, value in vars(blank).items():
+            setattr(self, name, value)
+
+    def _read_rules(self, fresh: Sequence[TreeEntry], read: Reader) -> None:
+        found = next((entry for entry in fresh if entry.path == IGNORE_FILE), None)
+        self.rules = NO_RULES
+        if (
+            found is not None
+            and found.mode not in (0o120000, 0o160000)
+            and found.size <= self.limits.file_bytes
+        ):
+            self.rules = parse_ignore(read(found.blob))
+
+    def _apply(self, fresh: Sequence[TreeEntry], gone: Sequence[str], read: Reader) -> None:
+        before: list[DocumentRef] = []
+        after: list[DocumentRef] = []
+        graph_changed = False
+        for path in [*gone, *(entry.path for entry in fresh)]:
+            record = self.files.pop(path, None)
+            if record is not None:
+                graph_changed |= self._forget(path, record)
+                before.extend(self._refs(path, record))
+        for entry in fresh:
+            record = self._read(entry, read)
+            self.files[entry.path] = record
+            graph_changed |= self._remember(entry.path, record, read)
+        old_patches = self.context.patches
+        if graph_changed or (self._kustomizations and ({entry.path for entry in fresh} or gone)):
+            self._rebuild_context()
+        moved = old_patches ^ self.context.patches
+        touched = {entry.path for entry in fresh}
+        for path in moved - touched:
+            record = self.files.get(path)
+            if record is not None:
+                (before if path in self.context.patches else after).extend(self._refs(path, record))
+        for entry in fresh:
+            if entry.path not in self.context.patches:
+                after.extend(self._refs(entry.path, self.files[entry.path]))
+        self._reindex(before, after)
+
+    def _refs(self, path: str, record: FileRecord) -> list[DocumentRef]:
+        if record.role is not Role.MANIFEST or record.facts is None:
+            return []
+        return [DocumentRef(path, fact) for fact in record.facts.documents if fact.is_krm]
+
+    def _read(self, entry: TreeEntry, read: Reader) -> FileRecord:
+        role = role_of(entry, self.rules)
+        if role not in _READ_ROLES:
+            return FileRecord(entry, role)
+        if entry.size > self.limits.file_bytes:
+            return FileRecord(entry, role, oversize=True)
+        facts = self._cache.get(entry.blob)
+        if facts is None:
+            facts = read_facts(read(entry.blob), limits=self.limits)
+            self._cache.put(entry.blob, facts)
+        return FileRecord(entry, role, facts)
+
+    def _forget(self, path: str, record: FileRecord) -> bool:
+        if record.role in _READ_ROLES:
+            self.total_bytes -= record.entry.size
+            self.total_files -= 1
+        self.retained.pop(path, None)
+        self.suspects.pop(path, None)
+        self._values_sources.pop(path, None)
+        if record.role is Role.KUSTOMIZATION:
+            self._kustomizations.pop(path, None)
+            return True
+        return False
+
+    def _remember(self, path: str, record: FileRecord, read: Reader) -> bool:
+        if record.role in _READ_ROLES:
+            self.total_bytes += record.entry.size
+            self.total_files += 1
+        if record.role is Role.RETAINED:
+            self.retained[path] = record
+        if _is_suspect(record):
+            self.suspects[path] = record
+        if record.facts is not None and record.facts.values_files:
+            self._values_sources[path] = record.facts.values_files
+        if record.role is not Role.KUSTOMIZATION:
+            return False
+        self.suspects[path] = record
+        if not record.oversize:
+            self._kustomizations[path] = parse_kustomization(path, read(record.entry.blob))
+        return True
+
+    def _rebuild_context(self) -> None:
+        by_directory: dict[str, Kustomization] = {}
+        for _path, kustomization in sorted(self._kustomizations.items()):
+            by_directory.setdefault(kustomization.directory, kustomization)
+        self.context = build_context(by_directory, is_file=self._is_file, is_patch=self._is_patch)
+
+    def _is_file(self, path: str) -> bool:
+        record = self.files.get(path)
+        return record is not None and record.role not in (Role.SYMLINK, Role.SUBMODULE)
+
+    def _is_patch(self, path: str) -> bool:
+        record = self.files.get(path)
+        return (
+            record is not None
+            and record.facts is not None
+            and any(doc.is_krm for doc in record.facts.documents)
+        )
+
+    def kustomization_files(self) -> list[Kustomization]:
+        """Every kustomization of the path, also a second one in a folder, in path order."""
+        return [kustomization for _path, kustomization in sorted(self._kustomizations.items())]
+
+    def _reindex(self, before: list[DocumentRef], after: list[DocumentRef]) -> None:
+        lost: dict[NameKey, set[tuple[str, int]]] = {}
+        won: dict[NameKey, list[DocumentRef]] = {}
+        for ref in before:
+            lost.setdefault(_name_key(ref.fact), set()).add((ref.path, ref.fact.index))
+        for ref in after:
+            won.setdefault(_name_key(ref.fact), []).append(ref)
+        types: dict[tuple[str, str], set[NameKey]] = {}
+        repeated = set(self._repeated)
+        for key in {**lost, **won}:
+            drop = lost.get(key, set())
+            refs = [ref for ref in self._by_name.get(key, ()) if (ref.path, ref.fact.index) not in drop]
+            refs.extend(won.get(key, ()))
+            names = types.setdefault(
+                (key.group, key.kind), set(self._by_type.get((key.group, key.kind), frozenset()))
+            )
+            if refs:
+                self._by_name[key] = tuple(sorted(refs, key=lambda ref: (ref.path, ref.fact.index)))
+                names.add(key)
+            else:
+                self._by_name.pop(key, None)
+                names.discard(key)
+            (repeated.add if len(refs) > 1 else repeated.discard)(key)
+        for kind_key, names in types.items():
+            self._by_type[kind_key] = frozenset(names)
+        self._repeated = frozenset(repeated)
+
+
+def _name_key(fact: DocumentFact) -> NameKey:
+    return NameKey(fact.group, fact.kind, fact.name)
+
+
+def _is_suspect(record: FileRecord) -> bool:
+    """True for a file that the gate has to look at; an ordinary manifest is none."""
+    if record.role in (Role.SYMLINK, Role.SUBMODULE, Role.FOREIGN) or record.oversize:
+        return True
+    facts = record.facts
+    if facts is None:
+        return False
+    return (
+        facts.too_many
+        or any(not fact.is_krm or fact.has_sops or fact.constructs for fact in facts.documents)
+        or record.entry.path.endswith((".sops.yaml", ".sops.yml"))
+    )

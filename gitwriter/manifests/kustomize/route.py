@@ -1,0 +1,248 @@
+"""From a live object to the files that render it: which values belong to the source, which to an entry.
+
+Image and replica values that an entry supplies go to that entry; everything else is merged into the
+source file, which keeps its own spelling wherever the build already gives the live value. What cannot be
+expressed is not written at all, because a value that the build overrides would be written again for ever.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .. import fields
+from ..changes import SkipReason
+from ..editing.target import effective_target
+from ..inventory import DocumentRef, Inventory
+from ..loading import YamlError, load_document
+from ..splitting import split_documents
+from .builds import build, find_rendered
+from .edits import KustomizationEdits
+from .images import EntryField, Image, container_images, replica_entry, route_image, trace
+from .model import Kustomization
+from .render import Renderer, RenderError
+from .source import Conflict, source_form
+
+if TYPE_CHECKING:
+    from ..changes import FieldPatch, Upsert
+
+_REPLICAS = "/spec/replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """What to write for one object: the source document, edits of kustomizations, and what the build has
+    to give then.
+
+    For a field patch `source` holds the assignments that are left for the file. `problem` set = write
+    nothing.
+    """
+
+    source: dict[str, Any] = field(default_factory=dict)
+    edits: tuple[KustomizationEdits, ...] = ()
+    expected: Mapping[str, Any] | None = None
+    problem: tuple[SkipReason, str] | None = None
+
+
+class SourceRouter:
+    """Routes the objects of one inventory. `failures` collects builds that did not work, by root."""
+
+    def __init__(self, inventory: Inventory, read: Callable[[str], bytes], renderer: Renderer | None) -> None:
+        self.failures: dict[str, str] = {}
+        self._inventory = inventory
+        self._read = read
+        self._renderer = renderer
+
+    def route(
+        self,
+        change: Upsert,
+        ref: DocumentRef,
+        live: Mapping[str, Any],
+        *,
+        keep: Sequence[str],
+        optional: Sequence[str],
+    ) -> Routed:
+        """What to write so that the build gives `live` for this document."""
+        try:
+            source = self._source(ref)
+            rendered = self._rendered(change, ref, source)
+        except (YamlError, TypeError) as error:
+            return Routed(problem=(SkipReason.NOT_EDITABLE, f"{ref.path}: {error}"))
+        except RenderError as error:
+            return Routed(problem=(SkipReason.RENDER_MISMATCH, f"{ref.path} cannot be rendered: {error}"))
+        wanted = dict(effective_target(rendered, live, keep=keep, optional=optional))
+        fan_in = self._inventory.context.fan_in(ref.path)
+        if fan_in:
+            return self._read_only(ref, fan_in, source, rendered, wanted)
+        router = _ObjectRouter(change, self._inventory.context.chain(ref.path), source, rendered, wanted)
+        return router.run()
+
+    def route_patch(self, change: FieldPatch, ref: DocumentRef, assignments: dict[str, Any]) -> Routed:
+        """Send a replica count to the entry that supplies it; the other assignments stay for the file
+        (rule F3).
+        """
+        chain = self._inventory.context.chain(ref.path)
+        entry = replica_entry(change.group, change.kind, change.name, chain)
+        count = assignments.get(_REPLICAS)
+        if (
+            entry is None
+            or isinstance(count, bool)
+            or not isinstance(count, int | float)
+            or count != int(count)
+        ):
+            return Routed(source=assignments)
+        kustomization, index, current = entry
+        left = {pointer: value for pointer, value in assignments.items() if pointer != _REPLICAS}
+        if current == int(count):
+            return Routed(source=left)
+        edits = KustomizationEdits(kustomization.path, kustomization.directory, replicas={index: int(count)})
+        return Routed(source=left, edits=(edits,))
+
+    def _source(self, ref: DocumentRef) -> dict[str, Any]:
+        data = self._read(ref.path)
+        value = load_document(split_documents(data)[ref.fact.index].body(data)).value
+        if not isinstance(value, dict):
+            raise TypeError("the document is no mapping")
+        return value
+
+    def _rendered(self, change: Upsert, ref: DocumentRef, source: dict[str, Any]) -> dict[str, Any]:
+        reach = self._inventory.context.reaches[ref.path][0]
+        if self._renderer is None:
+            return self._modelled(change, ref, source)
+        try:
+            objects = build(self._inventory, reach.root, read=self._read, renderer=self._renderer, changed={})
+        except RenderError as error:
+            self.failures[reach.root] = str(error)
+            raise
+        body = find_rendered(objects, change.group, change.kind, change.key.namespace, change.name)
+        if body is None:
+            raise RenderError("the build does not give this object")
+        value = load_document(body).value
+        if not isinstance(value, dict):
+            raise RenderError("the build gives no mapping")
+        return value
+
+    def _modelled(self, change: Upsert, ref: DocumentRef, source: dict[str, Any]) -> dict[str, Any]:
+        """The render as we predict it; only for builds that do nothing but namespace, images and replicas."""
+        chain = self._inventory.context.chain(ref.path)
+        if not chain or any(item.decorates or item.patches for item in chain):
+            raise RenderError("its build needs kustomize or kubectl on PATH; install one of them")
+        rendered = copy.deepcopy(source)
+        namespace = self._inventory.context.namespace(ref.path)
+        if namespace and change.namespaced:
+            fields.set_pointer(rendered, "/metadata/namespace", namespace)
+        for pointer, _name, text in list(container_images(source)):
+            fields.set_pointer(rendered, pointer, str(trace(Image.parse(text), chain).image))
+        entry = replica_entry(change.group, change.kind, change.name, chain)
+        if entry is not None:
+            fields.set_pointer(rendered, _REPLICAS, entry[2])
+        return rendered
+
+    def _read_only(
+        self, ref: DocumentRef, roots: Sequence[str], source: dict[str, Any], rendered: Any, wanted: Any
+    ) -> Routed:
+        try:
+            unchanged = source_form(source, rendered, wanted) == source
+        except Conflict:
+            unchanged = False
+        if unchanged:
+            return Routed(source=source)
+        text = (
+            f"{ref.path} is part of several builds ({', '.join(roots)}) and is read-only here; "
+            "give one build its own file"
+        )
+        return Routed(problem=(SkipReason.WRITE_FAN_IN, text))
+
+
+class _ObjectRouter:
+    """Routes one object through one chain."""
+
+    def __init__(
+        self,
+        change: Upsert,
+        chain: Sequence[Kustomization],
+        source: dict[str, Any],
+        rendered: dict[str, Any],
+        live: dict[str, Any],
+    ) -> None:
+        self._change = change
+        self._chain = chain
+        self._source = copy.deepcopy(source)
+        self._rendered = copy.deepcopy(rendered)
+        self._live = live
+        self._images: dict[EntryField, str] = {}
+        self._replicas: dict[tuple[str, int], int] = {}
+
+    def run(self) -> Routed:
+        problem = self._route_images() or self._route_replicas()
+        if problem:
+            return Routed(problem=(SkipReason.NOT_EXPRESSIBLE, problem))
+        try:
+            source = source_form(self._source, self._rendered, self._live)
+        except Conflict as conflict:
+            text = f"unplaceable-edit: {conflict.pointer} is set by the build; change it there"
+            return Routed(problem=(SkipReason.NOT_EXPRESSIBLE, text))
+        return Routed(source=source, edits=tuple(self._edits()), expected=self._live)
+
+    def _route_images(self) -> str:
+        if not any(item.images for item in self._chain):
+            return ""
+        live = {_slot(pointer, name): (pointer, text) for pointer, name, text in container_images(self._live)}
+        built = {
+            _slot(pointer, name): (pointer, text) for pointer, name, text in container_images(self._rendered)
+        }
+        for pointer, name, text in list(container_images(self._source)):
+            slot = _slot(pointer, name)
+            if slot not in live or slot not in built or live[slot][1] == built[slot][1]:
+                continue
+            found = route_image(Image.parse(text), Image.parse(live[slot][1]), self._chain)
+            if found is None:
+                return f"image {live[slot][1]} of {name} cannot be expressed by image entries"
+            for entry, value in found.edits.items():
+                if self._images.setdefault(entry, value) != value:
+                    return f"two containers need different values of {entry.field} in {entry.kustomization}"
+            fields.set_pointer(self._source, pointer, str(found.source))
+            fields.set_pointer(self._rendered, built[slot][0], live[slot][1])
+        return self._shared_knob(live)
+
+    def _shared_knob(self, live: Mapping[tuple[str, str], tuple[str, str]]) -> str:
+        """A changed entry must still give every container of the object its live image."""
+        for pointer, name, text in container_images(self._source) if self._images else ():
+            wanted = live.get(_slot(pointer, name))
+            given = str(trace(Image.parse(text), self._chain, self._images).image)
+            if wanted is not None and given != wanted[1]:
+                return f"container {name} would get image {given}, not {wanted[1]}; give it an entry"
+        return ""
+
+    def _route_replicas(self) -> str:
+        entry = replica_entry(self._change.group, self._change.kind, self._change.name, self._chain)
+        if entry is None:
+            return ""
+        kustomization, index, current = entry
+        count = fields.get_pointer(self._live, _REPLICAS)
+        if isinstance(count, bool) or not isinstance(count, int | float) or count != int(count):
+            return f"the replicas entry in {kustomization.path} sets a count, the object has none; remove it"
+        if int(count) != current:
+            self._replicas[(kustomization.path, index)] = int(count)
+            fields.set_pointer(self._rendered, _REPLICAS, count)
+        return ""
+
+    def _edits(self) -> list[KustomizationEdits]:
+        directories = {item.path: item.directory for item in self._chain}
+        found: dict[str, KustomizationEdits] = {}
+
+        def of(path: str) -> KustomizationEdits:
+            return found.setdefault(path, KustomizationEdits(path, directories[path]))
+
+        for entry, value in self._images.items():
+            of(entry.kustomization).images[(entry.entry, entry.field)] = value
+        for (path, index), count in self._replicas.items():
+            of(path).replicas[index] = count
+        return list(found.values())
+
+
+def _slot(pointer: str, name: str) -> tuple[str, str]:
+    """A container by the list that it stands in and its name, wherever in the list it is."""
+    return pointer.rsplit("/", 2)[0], name

@@ -1,0 +1,25 @@
+"""How much a path may hold before it is refused by name rather than by running out of memory.
+
+CRD bundles of several megabytes are ordinary, so the bounds are generous; what passes them is a mistake
+or an attack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Upper bounds; sizes are bytes."""
+
+    file_bytes: int = 8 * _MIB
+    files: int = 20_000
+    tree_bytes: int = 256 * _MIB
+    documents_per_file: int = 2_000
+    depth: int = 100
+
+
+DEFAULT_LIMITS = Limits()

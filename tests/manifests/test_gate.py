@@ -1,0 +1,307 @@
+"""What refuses a path, what does not, and how it is said."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gitwriter.manifests import IssueKind, Limits, MemoryTree, check, refusal_message, refusal_reason
+from gitwriter.manifests.inventory import Inventory
+from gitwriter.manifests.tree import MODE_SUBMODULE, MODE_SYMLINK
+
+from .folder import config_map, manifest, plan, scan, text
+
+CM = manifest("ConfigMap", "menu", "shop", data={"soup": "leek"})
+DEPLOY = manifest("Deployment", "till", "shop")
+
+
+def kinds(files: dict, **options) -> list[str]:
+    return [issue.kind.value for issue in check(scan(files, **options))]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "kind"),
+    [
+        ("deploy.sh", "echo", "foreign-file"),
+        ("notes.txt", "x", "foreign-file"),
+        ("data.json", "{}", "foreign-file"),
+        ("X.YAML", CM, "foreign-file"),
+        ("Kustomization", "resources: []", "foreign-file"),
+        ("sub/.gittargetignore", "x", "foreign-file"),
+        ("values.yaml", "replicas: 2\n", "non-krm-yaml"),
+        ("list.yaml", "- a\n", "non-krm-yaml"),
+        ("scalar.yaml", "just text\n", "non-krm-yaml"),
+        ("nameless.yaml", "apiVersion: v1\nkind: List\nitems: []\n", "non-krm-yaml"),
+        ("number.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: 12\n", "non-krm-yaml"),
+        ("broken.yaml", "a: [1\n", "invalid-yaml"),
+        ("tab.yaml", "a:\n\tb: 1\n", "invalid-yaml"),
+        ("nul.yaml", b"a: \x00\n", "invalid-yaml"),
+        ("latin.yaml", b"a: \xff\xfe\n", "invalid-yaml"),
+        ("deep.yaml", "a: " + "[" * 200 + "]" * 200 + "\n", "invalid-yaml"),
+        ("x.sops.yaml", manifest("Secret", "x", "shop", data={"k": "v"}), "invalid-yaml"),
+        ("cm.yaml", CM + "---\n# nothing\n", "impure-managed-file"),
+        ("cm.yaml", CM + "---\njust: data\n", "impure-managed-file"),
+        ("cm.yaml", CM + "---\n---\n" + CM.replace("menu", "b"), "impure-managed-file"),
+        ("cm.yaml", CM + "---\na: [1\n", "impure-managed-file"),
+        ("cm.yaml", CM + "---\n" + CM, "duplicate-identity"),
+        ("kustomization.yaml", "resources: []\n---\n" + CM, "mixed-managed-allowlisted"),
+    ],
+)
+def test_one_bad_file_refuses_the_path(path: str, content: str | bytes, kind: str) -> None:
+    """N01: each kind of content that is not ours refuses the path, naming the file, and nothing is
+    written.
+    """
+    files = {"ok.yaml": DEPLOY, path: content}
+    issues = check(scan(files))
+    assert [kind] == [issue.kind.value for issue in issues]
+    assert path == issues[0].path
+    assert refusal_message(issues).startswith(f"Git path refused at {path}: ")
+    refused = plan(files, config_map("menu", soup="kale"))
+    assert refused.refused
+    assert dict(refused.files) == {}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"cm.yaml": "# licence\n---\n" + CM},
+        {"cm.yaml": "\n---\n" + CM},
+        {"cm.yaml": CM + "---\n"},
+        {"cm.yaml": CM + "---\n\n"},
+        {"cm.yaml": "---\n" + CM + "...\n"},
+        {"cm.yaml": '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "j"}}'},
+        {"note.yaml": "# only words\n", "cm.yaml": CM},
+        {"README.md": "x", "sub/README.md": "x", "sub/a.markdown": "x", ".sops.yaml": "creation_rules: []"},
+        {"LICENSE": "x", "NOTICE.txt": "x", "a/.gitkeep": "", ".gitignore": "", ".gitattributes": ""},
+        {"deploy.sh": "x", ".gittargetignore": "# c\n  *.sh  \n"},
+        {"s/cm.yaml": CM, "s/deploy.sh": "x", ".gittargetignore": "s/\n"},
+        {"a.yaml": CM, "b.yaml": manifest("ConfigMap", "menu", "depot")},
+        {"a.yaml": DEPLOY, "b.yaml": DEPLOY.replace("apps/v1", "extensions/v1beta1")},
+    ],
+)
+def test_what_does_not_refuse(files: dict) -> None:
+    """Framing, inert files, ignored files and same names in different places are all fine."""
+    assert check(scan(files)) == ()
+
+
+def test_several_issues_are_counted_in_order() -> None:
+    """N01: three issues end with the number of the others, sorted by path."""
+    issues = check(scan({"z.sh": "", "a.txt": "", "values.yaml": "replicas: 2"}))
+    assert [issue.path for issue in issues] == ["a.txt", "values.yaml", "z.sh"]
+    assert refusal_message(issues).endswith(" (and 2 more issue(s))")
+    assert refusal_reason(issues) == "UnsupportedContent"
+
+
+def test_duplicate_names_both_places() -> None:
+    """The message of a duplicate names the identity, the second and the first place."""
+    issue = check(scan({"a.yaml": CM, "b.yaml": CM}))[0]
+    assert (issue.kind, issue.path) == (IssueKind.DUPLICATE_IDENTITY, "b.yaml")
+    for part in ("v1/ConfigMap/shop/menu", "b.yaml#0", "a.yaml#0"):
+        assert part in issue.message
+
+
+def test_two_versions_are_duplicates() -> None:
+    """Two versions of one object are one identity."""
+    one = CM.replace("v1", "autoscaling/v1").replace("ConfigMap", "HorizontalPodAutoscaler")
+    assert kinds({"a.yaml": one, "b.yaml": one.replace("/v1", "/v2")}) == ["duplicate-identity"]
+
+
+def test_documents_we_cannot_edit_claim_their_identity() -> None:
+    """L13: a document with anchors holds its identity, so a twin is a duplicate and it alone is fine."""
+    anchored = CM + "x: &a 1\ny: *a\n"
+    assert check(scan({"a.yaml": anchored})) == ()
+    assert kinds({"a.yaml": anchored, "b.yaml": CM}) == ["duplicate-identity"]
+
+
+@pytest.mark.parametrize("pattern", ["*", "**", "/", "*.yaml", "*.yml", "**/*", "**/*.yaml", "**/*.yml"])
+def test_catastrophic_patterns_refuse(pattern: str) -> None:
+    """N08: a pattern that hides everything refuses with its own reason and is quoted."""
+    issues = check(scan({".gittargetignore": f"# c\n  {pattern} \n", "cm.yaml": CM}))
+    assert refusal_reason(issues) == "IgnoreShadowsManagedPath"
+    assert f'"{pattern}"' in issues[0].message
+
+
+@pytest.mark.parametrize("pattern", ["*.yaml.bak", "/docs", "#*", "!*.yaml"])
+def test_ordinary_patterns_do_not(pattern: str) -> None:
+    """N08: patterns that only look similar are fine."""
+    assert check(scan({".gittargetignore": pattern + "\n", "cm.yaml": CM})) == ()
+
+
+def test_ignored_and_other_issues_together_are_unsupported_content() -> None:
+    """The ignore reason stands only when nothing else is wrong."""
+    assert refusal_reason(check(scan({".gittargetignore": "*\n", "a.sh": ""}))) == "UnsupportedContent"
+
+
+def test_recognised_names_cannot_be_hidden() -> None:
+    """N10: ignoring kustomization.yaml, README.md and .sops.yaml has no effect."""
+    inventory = scan(
+        {
+            ".gittargetignore": "kustomization.yaml\nREADME.md\n.sops.yaml\n",
+            "kustomization.yaml": "namespace: shop\nresources: [cm.yaml]\n",
+            "cm.yaml": manifest("ConfigMap", "menu"),
+            "README.md": "ours",
+            ".sops.yaml": "x: 1",
+        }
+    )
+    assert check(inventory) == ()
+    assert inventory.context.namespace("cm.yaml") == "shop"
+    assert {"README.md", ".sops.yaml"} == set(inventory.retained)
+
+
+def test_reincluding_does_not_reach_into_an_excluded_folder() -> None:
+    """A folder that is excluded stays so, whatever a later rule says about its files."""
+    files = {
+        ".gittargetignore": "docs/\n!docs/keep.sh\n*.txt\n!good.txt\n",
+        "docs/keep.sh": "",
+        "good.txt": "",
+    }
+    assert [issue.path for issue in check(scan(files))] == ["good.txt"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"), [(MODE_SYMLINK, "foreign-symlink"), (MODE_SUBMODULE, "foreign-submodule")]
+)
+def test_links_and_submodules_refuse(mode: int, kind: str) -> None:
+    """N11: a symlink (file, folder or dangling) or a submodule refuses and is never read; ignored ones do
+    not.
+    """
+    files = text({"cm.yaml": CM, "shop": "/tmp/escape"})
+    issues = check(Inventory.scan(MemoryTree(files, links={"shop": mode})))
+    assert [kind] == [issue.kind.value for issue in issues]
+    files[".gittargetignore"] = b"shop\n"
+    hidden = MemoryTree(files, links={"shop": mode})
+    assert check(Inventory.scan(hidden)) == ()
+
+
+def test_values_files_of_helm_objects_are_read_only_context() -> None:
+    """A values file that a HelmRelease or an Application in the path names is no stray YAML."""
+    release = (
+        "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: shop}\n"
+        "spec:\n  chart:\n    spec:\n      valuesFiles: [./charts/web/values-prod.yaml]\n"
+    )
+    application = (
+        "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: web, namespace: argocd}\n"
+        "spec:\n  sources:\n  - helm:\n      valueFiles: [$values/apps/web.yaml]\n"
+    )
+    files = {
+        "hr.yaml": release,
+        "app.yaml": application,
+        "charts/web/values-prod.yaml": "a: 1\n",
+        "apps/web.yaml": "b: 2\n",
+    }
+    assert check(scan(files)) == ()
+    assert kinds({**files, "other.yaml": "c: 3\n"}) == ["non-krm-yaml"]
+
+
+def test_limits_refuse_by_name() -> None:
+    """N16: files too many, too big or with too many documents refuse with the file or the number named."""
+    assert kinds(
+        {f"{n}.yaml": manifest("ConfigMap", f"c{n}", "a") for n in range(4)}, limits=Limits(files=3)
+    ) == ["limit-exceeded"]
+    issue = check(scan({"big.yaml": CM + "#" * 2000}, limits=Limits(file_bytes=1000)))[0]
+    assert (issue.kind, issue.path) == (IssueKind.LIMIT_EXCEEDED, "big.yaml")
+    many = "---\n".join(manifest("ConfigMap", f"c{n}", "a") for n in range(5))
+    assert kinds({"many.yaml": many}, limits=Limits(documents_per_file=4)) == ["limit-exceeded"]
+    assert kinds({"a.yaml": CM}, limits=Limits(tree_bytes=10)) == ["limit-exceeded"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a: &a [x, x]\n"
+        + "".join(
+            f"{c}: &{c} [*{p}, *{p}, *{p}, *{p}]\n" for p, c in zip("abcdefghi", "bcdefghij", strict=True)
+        ),
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: big}\ndata:\n  k: " + "x" * 7_000_000 + "\n",
+        "a: " + "{b: " * 5000 + "}" * 5000,
+        "? [a, b]\n: c\n",
+    ],
+)
+def test_hostile_files_are_judged_quickly(content: str) -> None:
+    """Alias bombs, giant scalars and deep nesting cost at most a second and never crash."""
+    started = time.monotonic()
+    check(scan({"x.yaml": content}))
+    assert time.monotonic() - started < 2
+
+
+def test_kustomization_problems_refuse() -> None:
+    """M16: two kustomizations in one folder, cycles, missing and outside entries refuse, and terminate."""
+    empty = "resources: []\n"
+    assert kinds({"kustomization.yaml": empty, "kustomization.yml": empty}) == ["unsupported-kustomize"]
+    cycle = {"a/kustomization.yaml": "resources: [../b]\n", "b/kustomization.yaml": "resources: [../a]\n"}
+    assert kinds(cycle) == ["unsupported-kustomize"] * 2
+    for entry in (
+        "missing.yaml",
+        "../outside",
+        "github.com/o/r",
+        "git@host:x",
+        "https://h/x",
+        "example.org/x",
+    ):
+        assert kinds({"kustomization.yaml": f"resources: ['{entry}']\n"}) == ["unsupported-kustomize"], entry
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "images: [{newTag: '1'}]",
+        "images: [{name: a, tag: '1'}]",
+        "images: [{name: a, newTag: 1.29}]",
+        "images: [{name: a, newTag: ''}]",
+        "images: {name: a}",
+        "replicas: [{name: a, count: '3'}]",
+        "replicas: [{name: a, count: 1.5}]",
+        "replicas: [{name: a, count: -1}]",
+        "replicas: [{name: a}]",
+        "vars: [{name: v}]",
+        "configMapGenerator: []",
+        "namePrefix: x-",
+        "components: [c]",
+        "helmCharts: [{name: c}]",
+        "patches: [{patch: '- op: add'}]",
+        "somethingNew: true",
+        "kind: Component",
+    ],
+)
+def test_kustomize_features_that_refuse(section: str) -> None:
+    """M10: malformed overrides and everything we do not model refuse; the message names it."""
+    issues = check(scan({"kustomization.yaml": f"resources: []\n{section}\n"}))
+    assert [issue.kind.value for issue in issues] == ["unsupported-kustomize"]
+
+
+@pytest.mark.parametrize(
+    "section", ["replicas: [{name: a, count: 0}]", "images: [{name: a, newTag: '1.29'}]"]
+)
+def test_well_formed_overrides_are_accepted(section: str) -> None:
+    """M10: count 0 and a quoted tag are fine."""
+    assert check(scan({"kustomization.yaml": f"resources: []\n{section}\n"})) == ()
+
+
+def test_overlays_with_the_same_name_are_no_duplicates() -> None:
+    """N15: two folders whose kustomizations set different namespaces hold different objects."""
+    cm = manifest("ConfigMap", "menu")
+    files = {
+        "env1/kustomization.yaml": "namespace: shop\nresources: [cm.yaml]\n",
+        "env1/cm.yaml": cm,
+        "env2/kustomization.yaml": "namespace: depot\nresources: [cm.yaml]\n",
+        "env2/cm.yaml": cm,
+    }
+    assert check(scan(files)) == ()
+
+
+def test_ambiguous_namespace_names_both_kustomizations() -> None:
+    """A file that two builds put into different namespaces refuses and both are named; cluster-scoped
+    kinds do not.
+    """
+    files = {
+        "a/kustomization.yaml": "namespace: shop\nresources: [../cm.yaml]\n",
+        "b/kustomization.yaml": "namespace: depot\nresources: [../cm.yaml]\n",
+        "cm.yaml": manifest("ConfigMap", "menu"),
+    }
+    issue = check(scan(files))[0]
+    assert IssueKind.AMBIGUOUS_NAMESPACE is issue.kind
+    assert "a/kustomization.yaml" in issue.message
+    assert "b/kustomization.yaml" in issue.message
+    assert check(scan({**files, "cm.yaml": manifest("ClusterRole", "admin")})) == ()
