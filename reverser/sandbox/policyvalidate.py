@@ -184,5 +184,3 @@ def check_api_service(obj: Object, _old: Object | None) -> Iterator[Cause]:
         if not 0 < (spec.get(key) or 0) <= (20000 if key[0] == "g" else 1000):
             limit = "20000" if key[0] == "g" else "1000"
             yield c.invalid(f"spec.{key}", spec.get(key) or 0, f"must be positive and less than {limit}")
-
-

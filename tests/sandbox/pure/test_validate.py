@@ -86,33 +86,145 @@ def test_ordinary_objects_pass(key: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("group", "kind", "fields", "expected"),
     [
-        ("", "ConfigMap", {"data": {"a b": "1"}}, "data[a b]: Invalid value: \"a b\": a valid config key must"),
-        ("", "ConfigMap", {"data": {"k": "x" * (1 << 20 | 1)}}, "Too long: may not be more than 1048576 bytes"),
-        ("", "Secret", {"type": "kubernetes.io/tls", "data": {}}, "[data[tls.crt]: Required value, data[tls.key]: Required value]"),
+        ("", "ConfigMap", {"data": {"a b": "1"}}, 'data[a b]: Invalid value: "a b": a valid config key must'),
+        (
+            "",
+            "ConfigMap",
+            {"data": {"k": "x" * (1 << 20 | 1)}},
+            "Too long: may not be more than 1048576 bytes",
+        ),
+        (
+            "",
+            "Secret",
+            {"type": "kubernetes.io/tls", "data": {}},
+            "[data[tls.crt]: Required value, data[tls.key]: Required value]",
+        ),
         ("", "Service", {"spec": {}}, "spec.ports: Required value"),
-        ("", "Service", {"spec": {"ports": [{"port": 0}]}}, "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive"),
-        ("", "Service", {"spec": {"ports": [{"port": 1}, {"port": 2, "name": "b"}]}}, "spec.ports[0].name: Required value"),
+        (
+            "",
+            "Service",
+            {"spec": {"ports": [{"port": 0}]}},
+            "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+        ),
+        (
+            "",
+            "Service",
+            {"spec": {"ports": [{"port": 1}, {"port": 2, "name": "b"}]}},
+            "spec.ports[0].name: Required value",
+        ),
         ("", "Service", {"spec": {"type": "ExternalName"}}, "spec.externalName: Required value"),
         ("", "Pod", {"spec": {}}, "spec.containers: Required value"),
-        ("", "Pod", {"spec": {"containers": [{"name": "a"}, {"name": "a", "image": "i"}]}}, '[spec.containers[0].image: Required value, spec.containers[1].name: Duplicate value: "a"]'),
-        ("", "Pod", {"spec": {"containers": [{"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]}}, 'spec.containers[0].volumeMounts[0].name: Not found: "v"'),
-        ("", "PersistentVolumeClaim", {"spec": {}}, "spec.accessModes: Required value: at least 1 access mode is required"),
+        (
+            "",
+            "Pod",
+            {"spec": {"containers": [{"name": "a"}, {"name": "a", "image": "i"}]}},
+            '[spec.containers[0].image: Required value, spec.containers[1].name: Duplicate value: "a"]',
+        ),
+        (
+            "",
+            "Pod",
+            {
+                "spec": {
+                    "containers": [
+                        {"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+                    ]
+                }
+            },
+            'spec.containers[0].volumeMounts[0].name: Not found: "v"',
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            {"spec": {}},
+            "spec.accessModes: Required value: at least 1 access mode is required",
+        ),
         ("apps", "Deployment", {"spec": {"template": pod_template()}}, "spec.selector: Required value"),
-        ("apps", "Deployment", workload(replicas=-1), "spec.replicas: Invalid value: -1: must be greater than or equal to 0"),
-        ("apps", "Deployment", workload(selector={"matchLabels": {"app": "y"}}), "`selector` does not match template `labels`"),
-        ("batch", "Job", {"spec": {"template": pod_template()}}, 'spec.template.spec.restartPolicy: Unsupported value: "Always": supported values: "OnFailure", "Never"'),
-        ("batch", "CronJob", {"spec": {"schedule": "x", "jobTemplate": {"spec": {"template": pod_template(restartPolicy="Never")}}}}, "expected exactly 5 fields, found 1: [x]"),
+        (
+            "apps",
+            "Deployment",
+            workload(replicas=-1),
+            "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        (
+            "apps",
+            "Deployment",
+            workload(selector={"matchLabels": {"app": "y"}}),
+            "`selector` does not match template `labels`",
+        ),
+        (
+            "batch",
+            "Job",
+            {"spec": {"template": pod_template()}},
+            'spec.template.spec.restartPolicy: Unsupported value: "Always": supported values: '
+            '"OnFailure", "Never"',
+        ),
+        (
+            "batch",
+            "CronJob",
+            {
+                "spec": {
+                    "schedule": "x",
+                    "jobTemplate": {"spec": {"template": pod_template(restartPolicy="Never")}},
+                }
+            },
+            "expected exactly 5 fields, found 1: [x]",
+        ),
         (NET, "Ingress", {"spec": {}}, "either `defaultBackend` or `rules` must be specified"),
-        (NET, "Ingress", {"spec": {"rules": [{"http": {"paths": [{"path": "/"}]}}]}}, "spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified"),
+        (
+            NET,
+            "Ingress",
+            {"spec": {"rules": [{"http": {"paths": [{"path": "/"}]}}]}},
+            "spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified",
+        ),
         ("storage.k8s.io", "StorageClass", {}, "provisioner: Required value"),
-        (RBAC, "Role", {"rules": [{"apiGroups": [""], "resources": ["pods"]}]}, "rules[0].verbs: Required value: verbs must contain at least one value"),
-        (RBAC, "ClusterRoleBinding", {"roleRef": {"kind": "Role", "name": "r"}}, 'roleRef.kind: Unsupported value: "Role"'),
-        (RBAC, "RoleBinding", {**binding("r"), "subjects": [{"kind": "ServiceAccount", "name": "s"}]}, "subjects[0].namespace: Required value"),
-        ("autoscaling", "HorizontalPodAutoscaler", {"spec": {"scaleTargetRef": {"kind": "D", "name": "d"}}}, "spec.maxReplicas: Invalid value: 0: must be greater than 0"),
-        ("policy", "PodDisruptionBudget", {"spec": {"minAvailable": 1, "maxUnavailable": 1}}, "minAvailable and maxUnavailable cannot be both set"),
-        ("coordination.k8s.io", "Lease", {"spec": {"leaseDurationSeconds": 0}}, "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"),
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", {"webhooks": [{**HOOK, "name": "a"}]}, "should be a domain with at least three segments separated by dots"),
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", {"webhooks": [{**HOOK, "clientConfig": {"url": "http://x"}}]}, "'https' is the only allowed URL scheme"),
+        (
+            RBAC,
+            "Role",
+            {"rules": [{"apiGroups": [""], "resources": ["pods"]}]},
+            "rules[0].verbs: Required value: verbs must contain at least one value",
+        ),
+        (
+            RBAC,
+            "ClusterRoleBinding",
+            {"roleRef": {"kind": "Role", "name": "r"}},
+            'roleRef.kind: Unsupported value: "Role"',
+        ),
+        (
+            RBAC,
+            "RoleBinding",
+            {**binding("r"), "subjects": [{"kind": "ServiceAccount", "name": "s"}]},
+            "subjects[0].namespace: Required value",
+        ),
+        (
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            {"spec": {"scaleTargetRef": {"kind": "D", "name": "d"}}},
+            "spec.maxReplicas: Invalid value: 0: must be greater than 0",
+        ),
+        (
+            "policy",
+            "PodDisruptionBudget",
+            {"spec": {"minAvailable": 1, "maxUnavailable": 1}},
+            "minAvailable and maxUnavailable cannot be both set",
+        ),
+        (
+            "coordination.k8s.io",
+            "Lease",
+            {"spec": {"leaseDurationSeconds": 0}},
+            "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+        ),
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration",
+            {"webhooks": [{**HOOK, "name": "a"}]},
+            "should be a domain with at least three segments separated by dots",
+        ),
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration",
+            {"webhooks": [{**HOOK, "clientConfig": {"url": "http://x"}}]},
+            "'https' is the only allowed URL scheme",
+        ),
     ],
 )
 def test_refusals(group: str, kind: str, fields: dict[str, Any], expected: str) -> None:
@@ -128,15 +240,50 @@ def change_selector(obj: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("group", "kind", "change", "expected"),
     [
-        ("apps", "Deployment", change_selector, 'spec.selector: Invalid value: {"matchLabels":{"app":"y"}}: field is immutable'),
-        ("apps", "StatefulSet", lambda o: o["spec"].update(serviceName="y"), "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"),
+        (
+            "apps",
+            "Deployment",
+            change_selector,
+            'spec.selector: Invalid value: {"matchLabels":{"app":"y"}}: field is immutable',
+        ),
+        (
+            "apps",
+            "StatefulSet",
+            lambda o: o["spec"].update(serviceName="y"),
+            "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', ",
+        ),
         ("", "Secret", lambda o: o.update(type="x/y"), 'type: Invalid value: "x/y": field is immutable'),
-        ("", "Pod", lambda o: o["spec"].update(hostNetwork=True), "spec: Forbidden: pod updates may not change fields other than"),
-        ("", "PersistentVolumeClaim", lambda o: o["spec"].update(accessModes=["ReadOnlyMany"]), "spec: Forbidden: spec is immutable after creation except"),
-        ("batch", "Job", lambda o: o["spec"]["template"]["spec"].update(hostNetwork=True), "spec.template: Invalid value"),
+        (
+            "",
+            "Pod",
+            lambda o: o["spec"].update(hostNetwork=True),
+            "spec: Forbidden: pod updates may not change fields other than",
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            lambda o: o["spec"].update(accessModes=["ReadOnlyMany"]),
+            "spec: Forbidden: spec is immutable after creation except",
+        ),
+        (
+            "batch",
+            "Job",
+            lambda o: o["spec"]["template"]["spec"].update(hostNetwork=True),
+            "spec.template: Invalid value",
+        ),
         (RBAC, "RoleBinding", lambda o: o["roleRef"].update(name="y"), "roleRef: Invalid value"),
-        ("storage.k8s.io", "StorageClass", lambda o: o.update(provisioner="q"), "provisioner: Forbidden: updates to provisioner are forbidden."),
-        ("scheduling.k8s.io", "PriorityClass", lambda o: o.update(value=2), "value: Forbidden: may not be changed in an update."),
+        (
+            "storage.k8s.io",
+            "StorageClass",
+            lambda o: o.update(provisioner="q"),
+            "provisioner: Forbidden: updates to provisioner are forbidden.",
+        ),
+        (
+            "scheduling.k8s.io",
+            "PriorityClass",
+            lambda o: o.update(value=2),
+            "value: Forbidden: may not be changed in an update.",
+        ),
     ],
 )
 def test_immutable_fields(group: str, kind: str, change: Callable[[Any], Any], expected: str) -> None:
@@ -191,11 +338,31 @@ SUBDOMAIN = (
         ("", "ConfigMap", {}, "metadata.name: Required value: name or generateName is required"),
         ("", "Namespace", {"name": "a.b"}, "a lowercase RFC 1123 label must consist of"),
         (RBAC, "ClusterRole", {"name": "a/b"}, "may not contain '/'"),
-        ("", "ConfigMap", {"name": "x", "labels": {"a b": "c"}}, 'metadata.labels: Invalid value: "a b": name part must'),
-        ("", "ConfigMap", {"name": "x", "labels": {"a": "b c"}}, 'metadata.labels: Invalid value: "b c": a valid label must'),
+        (
+            "",
+            "ConfigMap",
+            {"name": "x", "labels": {"a b": "c"}},
+            'metadata.labels: Invalid value: "a b": name part must',
+        ),
+        (
+            "",
+            "ConfigMap",
+            {"name": "x", "labels": {"a": "b c"}},
+            'metadata.labels: Invalid value: "b c": a valid label must',
+        ),
         ("", "ConfigMap", {"name": "x", "annotations": {"/a": ""}}, "prefix part must be non-empty"),
-        ("", "ConfigMap", {"name": "x", "finalizers": ["plain"]}, "name is neither a standard finalizer name nor"),
-        ("", "ConfigMap", {"name": "x", "ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "a"}]}, 'ownerReferences[0].uid: Invalid value: "": must not be empty'),
+        (
+            "",
+            "ConfigMap",
+            {"name": "x", "finalizers": ["plain"]},
+            "name is neither a standard finalizer name nor",
+        ),
+        (
+            "",
+            "ConfigMap",
+            {"name": "x", "ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "a"}]},
+            'ownerReferences[0].uid: Invalid value: "": must not be empty',
+        ),
         ("lab.test", "Thing", {"name": "x" * 254}, "must be no more than 253 bytes"),
     ],
 )
