@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The one entry point: ``manage.py demo`` to see it work, ``manage.py up`` to run it, ``manage.py help`` for the rest."""
+"""The entry point: ``manage.py demo`` to see it work, ``up`` to run it, ``help`` for the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main() -> int:
         execute_from_command_line(sys.argv)
     except SettingsInvalid as error:
         for problem in error.problems:
-            print(f"error: {problem}", file=sys.stderr)
+            sys.stderr.write(f"error: {problem}\n")
         return 2
     return 0
 

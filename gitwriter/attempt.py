@@ -82,13 +82,17 @@ class Attempt:
     def write(self, units: Sequence[Unit], base: Base) -> int:
         """Build, push and settle; returns the number of commits that reached the remote.
 
+        Units whose folder overlaps another's that was just written are left for the next attempt.
+
         Raises LostRace, RemoteRejected, RemoteUnavailable, and the errors of reading keys.
         """
         edges = self._edges
-        progress = Progress(start=base.start)
+        progress = Progress(base=base.start, start=base.start)
         builder = Builder(edges, progress)
         with edges.repository.session() as session:
             for unit in units:
+                if not builder.readable(unit):
+                    break
                 builder.build(session, unit)
         edges.lease.check()
         made = [built for built in progress.built if built.commit]
@@ -104,7 +108,7 @@ class Attempt:
 
     def rescan(self, root: str, base: Base) -> PathVerdict:
         """Judge a target's folder as it is on the remote now, without writing."""
-        inventory = Builder(self._edges, Progress(start=base.start)).look(root)
+        inventory = Builder(self._edges, Progress(base=base.start, start=base.start)).look(root)
         return verdict_of(inventory, now_ms=self._store.time_ms())
 
     def _push(self, built: Sequence[Built], *, base: Base, tip: str) -> None:

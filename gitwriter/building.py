@@ -40,6 +40,7 @@ RETRY_REFUSED_MS = 60_000
 class Progress:
     """The commit to build on next, what was made, and what was refused."""
 
+    base: str | None
     start: str | None
     built: list[Built] = field(default_factory=list)
     refused: list[Settlement] = field(default_factory=list)
@@ -56,16 +57,28 @@ class Builder:
         self._progress = progress
 
     def look(self, root: str) -> Inventory:
-        """The inventory of a target path at the commit that is built on next."""
+        """The inventory of a target path at the commit that is built on next.
+
+        Commits of this attempt cannot be read before it ends, so a folder is first read at the base and
+        then followed in memory; ``readable`` says for which folders that holds.
+        """
         edges, progress = self._edges, self._progress
         tree = progress.trees.get(root)
         if tree is None:
-            tree = progress.trees[root] = CommitTree(edges.repository, progress.start, root)
+            tree = progress.trees[root] = CommitTree(edges.repository, progress.base, root)
         inventory = progress.inventories.get(root)
         if inventory is None:
-            inventory = edges.shelf.get(edges.repository, tree, commit=progress.start, root=root)
+            inventory = edges.shelf.get(edges.repository, tree, commit=progress.base, root=root)
             progress.inventories[root] = inventory
         return inventory
+
+    def readable(self, unit: Unit) -> bool:
+        """Whether no commit of this attempt touched a folder that overlaps the unit's without being it."""
+        frozen = unit.boundary.frozen
+        roots = self._progress.trees
+        return frozen is None or not any(
+            root != frozen.path and paths_overlap(root, frozen.path) for root in roots
+        )
 
     def build(self, session: CommitSession, unit: Unit) -> None:
         """Decide a unit's files and make its commit, or settle it as refused or void."""
@@ -89,8 +102,8 @@ class Builder:
 
     def _write(self, session: CommitSession, unit: Unit, frozen: Frozen, work: Work) -> None:
         edges, progress, root = self._edges, self._progress, frozen.path
-        if progress.start is not None and root != ".":
-            link = edges.repository.symlink_on(progress.start, root)
+        if progress.base is not None and root not in progress.trees and root != ".":
+            link = edges.repository.symlink_on(progress.base, root)
             if link is not None:
                 self._refuse_path(unit, symlink_verdict(link, now_ms=self._store.time_ms()))
                 return
@@ -117,8 +130,6 @@ class Builder:
         )
         progress.trees[root].remember(plan.files)
         progress.start = made.commit
-        for other in [path for path in progress.inventories if path != root and paths_overlap(path, root)]:
-            del progress.inventories[other], progress.trees[other]
         progress.inventories[root] = plan.after()
         progress.built.append(
             Built(

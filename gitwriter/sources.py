@@ -64,11 +64,7 @@ class Sources:
 
     def signer(self, namespace: str, secret_name: str) -> SigningKey:
         """The signing key of a provider. Raises SecretMissing or SecretMalformed."""
-        data = self._secret(namespace, secret_name)
-        key = data.get("signing.key", b"")
-        if not key:
-            raise SecretMissing(f"signing secret {namespace}/{secret_name} is missing signing.key")
-        return load_signing_key(key, data.get("passphrase") or None)
+        return load_signing_key(self._secret(namespace, secret_name), name=f"{namespace}/{secret_name}")
 
     def _credentials(self, provider: GitProvider, url: RepositoryUrl) -> Credentials:
         if not provider.secret_name:

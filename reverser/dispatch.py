@@ -54,9 +54,8 @@ def default_exchange_queue(name: str) -> Queue:
 
 def is_empty(connection: Connection, name: str) -> bool:
     """Whether a queue holds no message; a queue that does not exist is empty."""
-    channel = connection.default_channel
-    size: int = channel._size(name)
-    return size == 0
+    channel: Any = connection.default_channel
+    return int(channel._size(name)) == 0
 
 
 class Consumption:
@@ -77,7 +76,7 @@ class Consumption:
 CONSUMPTION = Consumption()
 
 
-class _Loop(bootsteps.StartStopStep):  # type: ignore[misc]
+class _Loop(bootsteps.StartStopStep):
     """A thread that runs while the consumer runs; a new consumer after a lost connection starts a new one."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
@@ -101,7 +100,9 @@ class _Loop(bootsteps.StartStopStep):  # type: ignore[misc]
         if self._thread is not None:
             self._thread.join(timeout=5)
 
-    terminate = stop
+    def terminate(self, consumer: Any) -> None:
+        """As ``stop``."""
+        self.stop(consumer)
 
     def _guarded(self, consumer: Any, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -136,7 +137,8 @@ class DispatchStep(_Loop):
                     self._consume(consumer, [branch], consumed)
                     name = queue_name(branch)
                     if is_empty(connection, name):
-                        write_branch.apply_async(
+                        app.send_task(
+                            write_branch.name,
                             args=(branch.namespace, branch.provider, branch.branch),
                             exchange="",
                             routing_key=name,
@@ -175,8 +177,12 @@ class WatchdogStep(_Loop):
                 if len(state.active_requests) >= consumer.app.conf.worker_concurrency:
                     CONSUMPTION.note()
                 if is_empty(connection, name):
-                    prove_consumption.apply_async(
-                        exchange="", routing_key=name, expires=HEARTBEAT_SECONDS * 3, connection=connection
+                    consumer.app.send_task(
+                        prove_consumption.name,
+                        exchange="",
+                        routing_key=name,
+                        expires=HEARTBEAT_SECONDS * 3,
+                        connection=connection,
                     )
                 if CONSUMPTION.silence() > SILENCE_LIMIT_SECONDS:
                     logger.critical(

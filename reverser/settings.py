@@ -35,9 +35,7 @@ def _secret_key(config: Config) -> str:
         return path.read_text(encoding="ascii") or key
     except OSError as error:
         raise SettingsInvalid(
-            [
-                f"REVERSER_STATE_DIR: cannot write {path}: {error.strerror}; choose a folder that can be written"
-            ]
+            [f"REVERSER_STATE_DIR: cannot write {path}: {error.strerror}; choose another folder"]
         ) from error
     return key
 

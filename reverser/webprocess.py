@@ -1,4 +1,4 @@
-"""The web process: the admin, REST, health and metrics, each listener a cheroot server in this one process."""
+"""The web process: the admin, REST, health and metrics, each a cheroot server in this one process."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def redis_url() -> str:
     if not url:
         raise SettingsInvalid(
             [
-                "REVERSER_REDIS_URL: it is not set; name a Redis or Valkey that keeps the journal, for example "
+                "REVERSER_REDIS_URL: it is not set; name the Redis or Valkey of the journal, for example "
                 "redis://valkey:6379/0, or use `manage.py up`, which starts one"
             ]
         )

@@ -1,4 +1,4 @@
-"""What happened, as rows. Filled from outcomes in the store, idempotent by outcome; never read by the data plane."""
+"""What happened, as rows. Filled from outcomes in the store, each once; never read by the data plane."""
 
 from __future__ import annotations
 

@@ -55,9 +55,7 @@ def forget_before(moment: datetime, *, batch: int = 2000) -> int:
     deleted = 0
     for model, field in ((Commit, "pushed_at"), (Incident, "happened_at"), (SaveRequest, "finished_at")):
         while True:
-            keys = list(
-                model.objects.filter(**{f"{field}__lt": moment}).values_list("pk", flat=True)[:batch]
-            )
+            keys = list(model.objects.filter(**{f"{field}__lt": moment}).values_list("pk", flat=True)[:batch])
             if not keys:
                 break
             deleted += model.objects.filter(pk__in=keys).delete()[0]

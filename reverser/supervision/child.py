@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import sys
+from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
 
@@ -24,14 +25,14 @@ def die_with_parent(number: int = signal.SIGTERM) -> None:
         os.kill(os.getpid(), number)
 
 
-def main(arguments: list[str]) -> int:
-    """Replace this process by the program."""
+def main(arguments: list[str]) -> NoReturn:
+    """Replace this process by the program; exits with 2 where none is named."""
     if len(arguments) < 2 or arguments[0] != "--":
-        print("usage: python -m reverser.supervision.child -- PROGRAM [ARG ...]", file=sys.stderr)
-        return 2
+        sys.stderr.write("usage: python -m reverser.supervision.child -- PROGRAM [ARG ...]\n")
+        sys.exit(2)
     die_with_parent()
     os.execvp(arguments[1], arguments[1:])  # noqa: S606 - no shell is wanted
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

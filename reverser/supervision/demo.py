@@ -74,7 +74,7 @@ def farewell(run: Up, demo: Demo, kubectl: str) -> list[str]:
         "",
         f"  export {environment}",
         f"  {kubectl} create configmap greeting --from-literal=text=hello -n shop",
-        f'  {kubectl} patch configmap opening-hours -n shop --type merge -p \'{{"data":{{"sunday":"10:00-14:00"}}}}\'',
+        f"  {kubectl} annotate configmap opening-hours -n shop note=holidays",
         f"  {kubectl} delete configmap greeting -n shop",
         "",
         "and see each change arrive a few seconds later:",

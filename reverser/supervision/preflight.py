@@ -58,7 +58,7 @@ def port_problem(setting: str, address: Address) -> str:
         try:
             probe.bind((address.host, address.port))
         except OSError as error:
-            return f"{setting}: cannot listen on {address}: {error.strerror}; stop what uses it or choose another"
+            return f"{setting}: cannot listen on {address}: {error.strerror}; choose another address"
     return ""
 
 

@@ -7,6 +7,7 @@ by line with the child's name in front.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -61,7 +62,7 @@ class Supervisor:
         self._running.append(_Running(program, self._spawn(program), time.monotonic()))
 
     def check(self) -> list[str]:
-        """Restart what has died, each with a growing delay; returns the names that died since the last call."""
+        """Restart what has died, each with a growing delay; returns the names that died."""
         died = []
         now = time.monotonic()
         for entry in self._running:
@@ -164,8 +165,6 @@ def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
             process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             logger.warning("process %d did not end in time; killing it", process.pid)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()

@@ -280,7 +280,7 @@ class Up:
                 where = announce_path(self.config.state_dir, name).read_text(encoding="ascii")
             except FileNotFoundError:
                 return "starting"
-        request = urllib.request.Request(f"http://{where}/readyz", headers={"Host": "localhost"})  # noqa: S310
+        request = urllib.request.Request(f"http://{where}/readyz", headers={"Host": "localhost"})
         try:
             with urllib.request.urlopen(request, timeout=5):  # noqa: S310 - an address of our own
                 return ""

@@ -25,7 +25,7 @@ class EmbeddedValkey:
 
 
 def embedded_valkey(state_dir: Path) -> EmbeddedValkey:
-    """Describe a server that keeps its data in ``state_dir``. Raises SettingsInvalid where there is no binary."""
+    """Describe a server that keeps its data in ``state_dir``. Raises SettingsInvalid without a binary."""
     try:
         binary = get_binary_path()
     except ValkeyBinaryNotFoundError as error:

@@ -1,0 +1,209 @@
+"""A branch as its writer sees it: a real Valkey, a real bare repository, and the two objects it reads."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gitwriter.runtime import WriterRuntime
+from reverser.config import load_config
+from reverser.errors import KubeNotFound
+from reverser.store import Store
+from reverser.store.model import (
+    AppendId,
+    AppendStatus,
+    Author,
+    BranchKey,
+    EventEntry,
+    Fence,
+    Gate,
+    LeaseKind,
+    ObjectRef,
+    Operation,
+    Presence,
+    Scope,
+    StagedObject,
+    SweepEntry,
+    TargetRef,
+    TypeRef,
+)
+from reverser.supervision.gitview import GitView
+
+CONFIGMAPS = TypeRef("", "v1", "configmaps", "ConfigMap", True)
+LIMITS_BYTES = 1 << 30
+
+
+class Cluster:
+    """Answers GETs by path from a dictionary; the writer's only view of the cluster."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+
+    def get(self, path: str, *, timeout: float = 30) -> dict[str, Any]:
+        """One object."""
+        del timeout
+        if path not in self.objects:
+            raise KubeNotFound(f"{path} not found")
+        return self.objects[path]
+
+
+@dataclass
+class World:
+    """One branch with one target, driven by hand."""
+
+    store: Store
+    cluster: Cluster
+    runtime: WriterRuntime
+    git: GitView
+    repository: Path
+    branch: BranchKey
+    target: TargetRef
+    fence: Fence
+    epoch: str
+    sequence: int = 0
+    session: str = field(default_factory=lambda: uuid.uuid4().hex)
+    last: AppendId | None = None
+
+    def scope(self) -> Scope:
+        return Scope(self.target.uid, CONFIGMAPS.group_resource, "shop")
+
+    def event(
+        self, name: str, value: str | None, *, author: str = "", operation: Operation | None = None
+    ) -> None:
+        """Append one event of a ConfigMap; ``value`` None deletes it."""
+        chosen = operation or (Operation.DELETE if value is None else Operation.UPDATE)
+        body = b"" if value is None else orjson.dumps(configmap(name, value))
+        entry = EventEntry(
+            target=self.target,
+            scope=self.scope(),
+            object=ObjectRef(CONFIGMAPS, "shop", name),
+            operation=chosen,
+            object_uid=f"uid-{name}",
+            resource_version="7",
+            body=body,
+            author=Author(author) if author else None,
+        )
+        from reverser.store.appends import Limits
+
+        status = self.store.append_events(
+            self.branch,
+            self.scope(),
+            self.fence,
+            expected=self.last,
+            append_id=self._next(),
+            epoch=self.epoch,
+            fingerprint="f",
+            events=[entry],
+            resource_version="7",
+            limits=Limits(LIMITS_BYTES, LIMITS_BYTES),
+        )
+        assert status is AppendStatus.OK
+
+    def sweep(self, objects: dict[str, str]) -> None:
+        """Append a complete replay of the ConfigMaps of the namespace."""
+        from reverser.store.appends import Limits
+
+        replay_id = uuid.uuid4().hex
+        staged = [
+            StagedObject("shop", name, Presence.FULL, orjson.dumps(configmap(name, value)))
+            for name, value in sorted(objects.items())
+        ]
+        self.store.stage(self.branch, replay_id, staged)
+        status = self.store.append_sweep(
+            self.branch,
+            self.scope(),
+            self.fence,
+            expected=self.last,
+            append_id=self._next(),
+            epoch=self.epoch,
+            fingerprint="f",
+            sweep=SweepEntry(
+                target=self.target,
+                scope=self.scope(),
+                type=CONFIGMAPS,
+                resource_version="42",
+                replay_id=replay_id,
+                count=len(staged),
+                wanted=0,
+                fingerprint="f",
+            ),
+            limits=Limits(LIMITS_BYTES, LIMITS_BYTES),
+        )
+        assert status is AppendStatus.OK
+
+    def _next(self) -> AppendId:
+        self.sequence += 1
+        self.last = AppendId(self.session, self.sequence)
+        return self.last
+
+    def write(self) -> None:
+        """One run of the writer."""
+        self.runtime.write(self.branch)
+
+    def pending(self) -> int:
+        """Entries that are not settled."""
+        return self.store.read_branch(self.branch).entries
+
+    def set_window(self, text: str) -> None:
+        """Change the provider's commit window."""
+        self.provider["spec"]["push"] = {"commitWindow": text}
+
+    @property
+    def provider(self) -> dict[str, Any]:
+        return self.cluster.objects["/apis/configbutler.ai/v1alpha3/namespaces/shop/gitproviders/gp"]
+
+
+def configmap(name: str, value: str) -> dict[str, Any]:
+    """A sanitized ConfigMap."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "shop"},
+        "data": {"v": value},
+    }
+
+
+@pytest.fixture
+def world(store: Store, tmp_path: Path) -> World:
+    """A branch ``main`` of an empty repository, target path ``live``, commit window 0."""
+    repository = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(repository)], check=True)
+    cluster = Cluster()
+    prefix = "/apis/configbutler.ai/v1alpha3/namespaces/shop"
+    cluster.objects[f"{prefix}/gitproviders/gp"] = {
+        "metadata": {"name": "gp", "namespace": "shop", "uid": "p1", "generation": 1},
+        "spec": {
+            "url": f"file://{repository}",
+            "allowedBranches": ["main"],
+            "push": {"commitWindow": "0s"},
+        },
+    }
+    cluster.objects[f"{prefix}/gittargets/gt"] = {
+        "metadata": {"name": "gt", "namespace": "shop", "uid": "t1", "generation": 1},
+        "spec": {"providerRef": {"name": "gp"}, "branch": "main", "path": "live"},
+    }
+    branch = BranchKey("shop", "gp", "main")
+    target = TargetRef("t1", "shop", "gt")
+    epoch = store.open_journal(branch)
+    fence = store.acquire_lease(LeaseKind.TARGET, target.uid, "token", 600_000, "test")
+    assert fence is not None
+    store.write_gate(target.uid, Gate(open=True, generation=1, branch=branch, path="live"))
+    config = load_config({"REVERSER_STATE_DIR": str(tmp_path / "state")})
+    runtime = WriterRuntime(store=store, kube=cluster, config=config)  # type: ignore[arg-type]
+    return World(
+        store=store,
+        cluster=cluster,
+        runtime=runtime,
+        git=GitView(repository, "main"),
+        repository=repository,
+        branch=branch,
+        target=target,
+        fence=fence,
+        epoch=epoch,
+    )

@@ -1,0 +1,134 @@
+"""The branch writer end to end: journal in, commits out, over a real Valkey and a real repository."""
+
+from __future__ import annotations
+
+import subprocess
+
+from reverser.store.model import OutcomeKind
+from tests.gitwriter.conftest import World
+
+FILE = "live/shop/configmaps/menu.yaml"
+
+
+def test_first_object_is_one_root_commit_with_exact_bytes(world: World) -> None:
+    """D01: one root commit, subject, author = committer, exact file, bootstrap files beside it (B15)."""
+    world.event("menu", "1")
+    world.write()
+    (commit,) = world.git.log()
+    assert commit.subject == "[UPDATE] v1/configmaps/menu"
+    assert commit.author == "GitOps Reverser <noreply@configbutler.ai>"
+    assert world.git.read(FILE) == (
+        b'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: menu\n  namespace: shop\ndata:\n  v: "1"\n'
+    )
+    assert world.git.files() == ["live/.gittargetignore", "live/README.md", FILE]
+    assert world.pending() == 0
+    assert world.git.problems() == ""
+
+
+def test_window_zero_commits_each_event_in_order(world: World) -> None:
+    """D05: four events, four commits, in order, one push."""
+    for value in "1234":
+        world.event("a", value)
+    world.write()
+    assert len(world.git.log()) == 4
+    assert world.git.read("live/shop/configmaps/a.yaml").endswith(b'v: "4"\n')
+
+
+def test_window_folds_and_closes_on_author_change(world: World) -> None:
+    """D06, C4: last write wins inside a window, another author closes it, authors are not mixed."""
+    world.set_window("60s")
+    world.event("a", "1", author="alice")
+    world.event("b", "1", author="alice")
+    world.event("a", "2", author="alice")
+    world.event("a", "3", author="bob")
+    world.write()
+    (commit,) = world.git.log()
+    assert commit.subject == "alice on gt: 2 resource(s)"
+    assert commit.author == "alice <alice@noreply.cluster.local>"
+    assert world.git.read("live/shop/configmaps/a.yaml").endswith(b'v: "2"\n')
+    assert world.pending() == 1
+
+
+def test_replay_is_one_reconcile_commit_and_a_second_one_is_nothing(world: World) -> None:
+    """D03, E01: the first replay is one commit by the committer; the same replay again changes nothing."""
+    world.sweep({"a": "1", "b": "2"})
+    world.write()
+    (commit,) = world.git.log()
+    assert commit.subject == "reconciled 2 configmaps (last resourceVersion: 42)"
+    tip = world.git.tip()
+    world.sweep({"a": "1", "b": "2"})
+    shutdown_write(world)
+    assert world.git.tip() == tip
+    assert world.pending() == 0
+
+
+def test_replay_sweeps_only_its_own_namespace(world: World) -> None:
+    """C01, E03: what a replay no longer holds goes; other namespaces stay."""
+    world.sweep({"a": "1", "b": "2"})
+    world.write()
+    seed(world, "live/depot/configmaps/keep.yaml", DEPOT)
+    world.sweep({"a": "1"})
+    shutdown_write(world)
+    files = [path for path in world.git.files() if path.endswith(".yaml")]
+    assert files == ["live/depot/configmaps/keep.yaml", "live/shop/configmaps/a.yaml"]
+
+
+def test_delete_of_something_unknown_is_no_commit(world: World) -> None:
+    """T8: no commit, no branch, no bootstrap."""
+    world.event("ghost", None)
+    world.write()
+    assert world.git.tip() == ""
+    assert world.pending() == 0
+    (outcome,) = [item for _id, item in world.store.read_outcomes("0-0", 10, 0)]
+    assert outcome.kind is OutcomeKind.NO_CHANGE
+
+
+def test_foreign_commit_is_kept_and_built_upon(world: World) -> None:
+    """A commit pushed by somebody else in between stays, linear history, nothing lost."""
+    world.event("a", "1")
+    world.write()
+    seed(world, "README.md", "ours\n")
+    world.event("b", "1")
+    shutdown_write(world)
+    subjects = [commit.subject for commit in world.git.log()]
+    assert subjects == ["[UPDATE] v1/configmaps/b", "human", "[UPDATE] v1/configmaps/a"]
+
+
+def test_refused_folder_settles_and_heals_by_a_replay(world: World) -> None:
+    """N-area: a foreign file refuses the folder; nothing is written; a replay is wanted, parked until a rescan."""
+    seed(world, "live/deploy.sh", "echo\n")
+    world.event("a", "1")
+    world.write()
+    verdict = world.store.read_path_verdict(world.target.uid)
+    assert verdict is not None and not verdict.accepted
+    assert verdict.reason == "UnsupportedContent"
+    marks = world.store.read_marks(world.target.uid)[world.scope()]
+    assert marks.needs_replay and marks.parked_reason == "path-refused"
+    assert world.git.files("live") == ["live/deploy.sh"]
+    assert world.pending() == 0
+
+
+DEPOT = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: keep\n  namespace: depot\n"
+
+
+def shutdown_write(world: World) -> None:
+    """A run that ignores the push cooldown, as a shutdown does."""
+    world.runtime.begin_shutdown()
+    world.write()
+
+
+def seed(world: World, path: str, content: str) -> None:
+    """Commit a file as a human, through a private clone."""
+    clone = world.repository.parent / "human"
+    if not clone.exists():
+        subprocess.run(
+            ["git", "clone", "-q", str(world.repository), str(clone)], check=True, capture_output=True
+        )
+    git = ["git", "-C", str(clone), "-c", "user.name=Human", "-c", "user.email=human@lab.test"]
+    subprocess.run([*git, "pull", "-q", "origin", "main"], capture_output=True)
+    file = clone / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "human"], check=True)
+    subprocess.run([*git, "push", "-q", "origin", "HEAD:main"], check=True)
