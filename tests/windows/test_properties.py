@@ -21,7 +21,7 @@ from tests.windows.build import CONFIGMAPS, SECRETS, T0, Journal, frozen
 from tests.windows.build import settings as known
 
 PROFILE = settings(
-    max_examples=int(os.environ.get("REVERSER_EXAMPLES", "200")),
+    max_examples=int(os.environ.get("SOAK_EXAMPLES", "200")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -1,6 +1,6 @@
 -- J16: the entries go and what became of them stays, in one step.
 -- KEYS branch lease, stream, bytes, claimed, sweeps, boundaries, intents, record, outcomes, holds, released,
---      applied, digests, unsealed, last push
+--      applied, digests, unsealed, last push, scopes
 -- ARGV token, number, order (JSON), outcome
 if not holds(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
 local o = cjson.decode(ARGV[3])
@@ -27,6 +27,10 @@ for _, id in ipairs(o.entries) do
       end
     elseif entry.k == 'event' and (o.kind == 'pushed' or o.kind == 'no-change') then
       redis.call('HDEL', KEYS[14], entry.o)
+    elseif entry.k == 'retire' then
+      for _, member in ipairs(redis.call('SMEMBERS', KEYS[16])) do
+        if member:match('^[^|]*') == entry.u then redis.call('SREM', KEYS[16], member) end
+      end
     elseif entry.k == 'sweep' then
       if o.kind == 'held' then
         redis.call('HSET', KEYS[10], entry.s,
