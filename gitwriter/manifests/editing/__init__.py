@@ -163,12 +163,16 @@ def _edit_text(
         suspects: list[Node]
         try:
             plan = planner.plan(target)
-            text = source.finish(apply_edits(source.work, plan.edits))
-            result = load_text(text, limits=limits)
+            whole = apply_edits(source.work, plan.edits)
+            text = source.finish(whole)
+            path = first_difference(load_text(text, limits=limits).value, target)
+            if path is not None and text != whole:
+                # A block scalar at the end may need the final newline that the file did without.
+                text = whole
+                path = first_difference(load_text(text, limits=limits).value, target)
         except (PlanConflict, YamlRefused):
             suspects = list(planner.touched)
         else:
-            path = first_difference(result.value, target)
             if path is None:
                 return text, fallback
             suspects = [_node_at(planner, loaded.tree.root, target, path)]

@@ -26,7 +26,7 @@ _KEYS: tuple[tuple[str, ...], ...] = (
     ("key",),
     ("uid",),
 )
-_ALIKE = 0.5
+_ALIKE = 0.3
 _MAX_PAIRINGS = 2500
 _DEFAULTS = {"protocol": "TCP"}
 
@@ -140,9 +140,11 @@ def _pair_leftovers(
 def _best_pairs(
     free: list[int], gap: list[int], old: Sequence[Any], new: Sequence[Any], *, alike_only: bool
 ) -> list[tuple[int, int]]:
-    """Pairs in order with the most likeness in all; with ``alike_only`` none that differs in half of its fields."""
+    """Pairs in order with the most likeness in all; with ``alike_only`` none that has little in common."""
     if not free or not gap:
         return []
+    if len(old) == len(new) == 1:
+        return [(0, 0)]
     if len(free) * len(gap) > _MAX_PAIRINGS:
         return [] if alike_only else list(zip(free, gap, strict=False))
     floor = _ALIKE if alike_only else 0.0
@@ -167,7 +169,15 @@ def _best_pairs(
 
 
 def _likeness(old: Any, new: Any) -> float:
-    """Share of fields that two mappings have in common, 0 for anything else."""
-    if not isinstance(old, Mapping) or not isinstance(new, Mapping) or not old or not new:
-        return 0.0
-    return sum(1 for key, value in old.items() if key in new and new[key] == value) / max(len(old), len(new))
+    """How much two values have in common, from 0 to 1."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        if not old or not new:
+            return 1.0 if old == new else 0.0
+        shared = sum(_likeness(value, new[key]) for key, value in old.items() if key in new)
+        return shared / max(len(old), len(new))
+    if isinstance(old, list) and isinstance(new, list):
+        if not old or not new:
+            return 1.0 if old == new else 0.0
+        tokens = [_token(item) for item in new]
+        return sum(1 for item in old if _token(item) in tokens) / max(len(old), len(new))
+    return 1.0 if old == new else 0.0

@@ -96,7 +96,9 @@ class BlockEntries:
         if not isinstance(value, Mapping | list):
             return None
         kind = Kind.MAPPING if isinstance(value, Mapping) else Kind.SEQUENCE
-        siblings = [node for _key, node in self._entries if node.kind is kind and (node.items or node.entries)]
+        siblings = [
+            node for _key, node in self._entries if node.kind is kind and (node.items or node.entries)
+        ]
         return siblings[-1] if siblings and all(node.flow for node in siblings) else None
 
 

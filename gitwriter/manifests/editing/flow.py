@@ -101,18 +101,12 @@ class FlowMembers:
         trailing_comma = self._comma(final) is not None
         close_shares_line = not source.begins_line(self._close)
         behind_last = [text for previous, text in texts if previous == last]
-        for index in sorted(removed):
-            start = source.line_start(self._spans[index][0])
-            if index == final and close_shares_line:
-                start = self._spans[last][1]
-                edits[:] = [edit for edit in edits if not last < self._index_at(edit.start) <= final]
-                edits.append(Edit(start, self._spans[final][1], ""))
-                for text in behind_last:
-                    edits.append(Edit(start, start, f",{self._break()}{text}"))
-                self._insert_lines([pair for pair in texts if pair[0] != last], last, edits)
-                return
-            stop = source.line_end(max(self._comma(index) or 0, self._spans[index][1]))
-            edits.append(Edit(start, stop, ""))
+        if close_shares_line and last != final:
+            self._change_tail(last, behind_last, edits)
+            self._cut_lines([index for index in removed if index < last], edits)
+            self._insert_lines([pair for pair in texts if pair[0] != last], last, edits)
+            return
+        self._cut_lines(removed, edits)
         comma = self._comma(last)
         if behind_last and close_shares_line and last == final:
             end = self._spans[last][1]
@@ -125,8 +119,24 @@ class FlowMembers:
             edits.append(Edit(comma, comma + 1, ""))
         self._insert_lines(texts, last, edits, trailing_comma=trailing_comma)
 
-    def _index_at(self, position: int) -> int:
-        return sum(1 for start, _end in self._spans if start <= position) - 1
+    def _cut_lines(self, removed: Collection[int], edits: list[Edit]) -> None:
+        for index in sorted(removed):
+            stop = self._source.line_end(max(self._comma(index) or 0, self._spans[index][1]))
+            edits.append(Edit(self._source.line_start(self._spans[index][0]), stop, ""))
+
+    def _change_tail(self, last: int, texts: Sequence[str], edits: list[Edit]) -> None:
+        """Cut the members behind ``last`` (or exchange them for new ones) before a bracket on their line."""
+        source, end = self._source, self._spans[last][1]
+        first_cut, stop = self._spans[last + 1][0], self._spans[-1][1]
+        if texts:
+            edits.append(Edit(first_cut, stop, f",{self._break()}".join(texts)))
+        elif "#" in source.work[end:first_cut]:
+            comma = self._comma(last)
+            if comma is not None:
+                edits.append(Edit(comma, comma + 1, ""))
+            edits.append(Edit(source.line_stop(end), stop, self._break()))
+        else:
+            edits.append(Edit(end, stop, ""))
 
     def _break(self) -> str:
         return self._source.newline_at(self._spans[0][0]) + " " * self._column

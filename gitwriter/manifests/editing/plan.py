@@ -18,7 +18,7 @@ from .anchors import AnchorTargets, merge_plan
 from .block import BlockEntries, BlockItems
 from .compare import equal_as_kubernetes, equal_scalars
 from .flow import FlowMembers
-from .render import Look, flow_look, is_block
+from .render import Look, flow_look
 from .replacing import Place, replace_node
 from .source import Edit, PlanConflict, Source, apply_edits
 from .spelling import respell
@@ -103,7 +103,8 @@ class Planner:
         edits += replace_node(self.source, node, target, place, look)
 
     def _scalar(self, node: Node, target: Any, place: Place, look: Look, edits: list[Edit]) -> None:
-        if node.tag is not None or node.body >= node.end or (is_block(target) and not look.flow):
+        unblock = node.style in ("|", ">") and not isinstance(target, str)
+        if node.tag is not None or node.body >= node.end or unblock:
             self._replace(node, target, place, look, edits)
             return
         self.touched.append(node)

@@ -78,7 +78,8 @@ def is_block(value: Any) -> bool:
 
 def text_lines(text: str, look: Look, indent: int) -> list[str]:
     """A string behind its indicator: one line, or a block header followed by content lines at ``indent``."""
-    if not look.flow and not look.json and fits_literal(text):
+    # A block that keeps trailing blank lines would take in those that follow it in the file.
+    if not look.flow and not look.json and fits_literal(text) and not text.endswith("\n\n"):
         header, lines = literal_lines(text)
         return [header] + [" " * indent + line if line else "" for line in lines]
     return [inline_text(text, look)]
@@ -179,5 +180,7 @@ def _is_json(node: Node) -> bool:
     if node.kind is Kind.MAPPING:
         return node.flow and bool(node.entries) and all(key.style == '"' for key, _value in node.entries)
     return (
-        node.flow and bool(node.items) and all(item.kind is Kind.MAPPING and _is_json(item) for item in node.items)
+        node.flow
+        and bool(node.items)
+        and all(item.kind is Kind.MAPPING and _is_json(item) for item in node.items)
     )

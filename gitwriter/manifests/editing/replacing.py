@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..nodes import Kind, Node
-from .render import Look, inline_value, is_block, mapping_lines, sequence_lines
+from .render import Look, flow_look, inline_value, is_block, mapping_lines, sequence_lines
 from .source import Edit, PlanConflict, Source
 from .spelling import fresh_spelling
 
@@ -64,6 +64,9 @@ def _rendered(source: Source, node: Node, target: Any, place: Place, look: Look)
     """Text on the indicator's line (empty for a block collection) and the lines below it."""
     if is_block(target):
         inner, model = replace(look, quote=""), node.resolved()
+        kind = Kind.MAPPING if isinstance(target, Mapping) else Kind.SEQUENCE
+        if model.flow and model.kind is kind and (model.entries or model.items):
+            return inline_value(target, flow_look(model, look)), []
         if isinstance(target, Mapping):
             column = _content_column(source, node, place, look.style.step)
             return "", mapping_lines(target, inner, column, like=model)
@@ -125,7 +128,10 @@ def _over_block_collection(
     if source.line_start(node.body) == source.line_start(place.after):  # begins behind the dash
         if not first:
             first, rest = rest[0].lstrip(" "), rest[1:]
-        return [Edit(node.body, stop, newline.join([first, *rest]))]
+        if rest:  # a comment behind the old text moves up to the first new line
+            tail = source.work[stop : source.line_stop(stop)].rstrip()
+            return [Edit(node.body, source.line_stop(stop), newline.join([first + tail, *rest]))]
+        return [Edit(node.body, stop, first)]
     end = source.after_deeper_comments(source.line_end(stop), place.column)
     head = place.after
     if node.anchor is not None:

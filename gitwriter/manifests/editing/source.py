@@ -54,8 +54,8 @@ class Source:
         self.work = text + self.newline if self.added_newline else text
 
     def finish(self, result: str) -> str:
-        """Take off the final newline that the original lacks."""
-        return result.removesuffix("\n").removesuffix("\r") if self.added_newline else result
+        """Take off the final newline (and blank lines laid bare) where the original ends without one."""
+        return result.rstrip("\r\n") if self.added_newline else result
 
     def line_start(self, position: int) -> int:
         """Offset of the first character of the line."""
