@@ -86,7 +86,7 @@ class Inventory:
             kept = {path: record.entry for path, record in self.files.items() if path not in set(gone)}
             kept.update({entry.path: entry for entry in fresh})
             following._reset()
-            following._apply(list(kept.values()), [], read)
+            following._apply(list(kept.values()), [], read, known=self)
         else:
             following._apply(fresh, gone, read)
         return following
@@ -182,7 +182,14 @@ class Inventory:
         ):
             self.rules = parse_ignore(read(found.blob))
 
-    def _apply(self, fresh: Sequence[TreeEntry], gone: Sequence[str], read: Reader) -> None:
+    def _apply(
+        self,
+        fresh: Sequence[TreeEntry],
+        gone: Sequence[str],
+        read: Reader,
+        *,
+        known: Inventory | None = None,
+    ) -> None:
         before: list[DocumentRef] = []
         after: list[DocumentRef] = []
         graph_changed = False
@@ -192,9 +199,12 @@ class Inventory:
                 graph_changed |= self._forget(path, record)
                 before.extend(self._refs(path, record))
         for entry in fresh:
-            record = self._read(entry, read)
+            old = known.files.get(entry.path) if known is not None else None
+            same = old is not None and old.entry == entry and known is not None
+            record = self._read(entry, read, old.facts if same and old is not None else None)
             self.files[entry.path] = record
-            graph_changed |= self._remember(entry.path, record, read)
+            parsed = known._kustomizations.get(entry.path) if same and known is not None else None
+            graph_changed |= self._remember(entry.path, record, read, parsed)
         old_patches = self.context.patches
         if graph_changed or (self._kustomizations and ({entry.path for entry in fresh} or gone)):
             self._rebuild_context()
@@ -214,13 +224,13 @@ class Inventory:
             return []
         return [DocumentRef(path, fact) for fact in record.facts.documents if fact.is_krm]
 
-    def _read(self, entry: TreeEntry, read: Reader) -> FileRecord:
+    def _read(self, entry: TreeEntry, read: Reader, known: FileFacts | None) -> FileRecord:
         role = role_of(entry, self.rules)
         if role not in _READ_ROLES:
             return FileRecord(entry, role)
         if entry.size > self.limits.file_bytes:
             return FileRecord(entry, role, oversize=True)
-        facts = self._cache.get(entry.blob)
+        facts = known or self._cache.get(entry.blob)
         if facts is None:
             facts = read_facts(read(entry.blob), limits=self.limits)
             self._cache.put(entry.blob, facts)
@@ -238,7 +248,7 @@ class Inventory:
             return True
         return False
 
-    def _remember(self, path: str, record: FileRecord, read: Reader) -> bool:
+    def _remember(self, path: str, record: FileRecord, read: Reader, parsed: Kustomization | None) -> bool:
         if record.role in _READ_ROLES:
             self.total_bytes += record.entry.size
             self.total_files += 1
@@ -252,7 +262,7 @@ class Inventory:
             return False
         self.suspects[path] = record
         if not record.oversize:
-            self._kustomizations[path] = parse_kustomization(path, read(record.entry.blob))
+            self._kustomizations[path] = parsed or parse_kustomization(path, read(record.entry.blob))
         return True
 
     def _rebuild_context(self) -> None:

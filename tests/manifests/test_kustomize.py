@@ -1,0 +1,414 @@
+"""Folders that kustomize builds: values go where they belong, and the real build gives exactly the live
+objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gitwriter.manifests import FieldPatch, Policy, Upsert
+from gitwriter.manifests.editing import equal_as_kubernetes
+from gitwriter.manifests.kustomize.images import Image, route_image, trace
+from gitwriter.manifests.kustomize.model import parse_kustomization
+from gitwriter.manifests.kustomize.render import RenderError, find_renderer, without_secret_values
+from gitwriter.manifests.loading import load_document
+
+from .folder import after, codes, config_map, delete, manifest, plan, sweep, text, upsert, written
+
+RENDERER = find_renderer()
+assert RENDERER is not None, "the kubectl wheel of the development requirements is missing"
+
+TILL = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: till
+spec:
+  replicas: 2
+  template:
+    spec:
+      containers:
+      - name: till # the one
+        image: reg.lab.test:5000/till:1.0
+        env:
+        - name: MODE
+          value: day
+"""
+
+
+def deployment(
+    image: str = "reg.lab.test:5000/till:1.0", replicas: int = 2, mode: str = "day", **more: Any
+) -> Upsert:
+    """The live till."""
+    container = {"name": "till", "image": image, "env": [{"name": "MODE", "value": mode}]}
+    containers = [container, *more.pop("others", [])]
+    spec = {"replicas": replicas, "template": {"spec": {"containers": containers}}}
+    return upsert("Deployment", "till", "shop", spec=spec, **more)
+
+
+def rendered(files: Mapping[str, str | bytes], root: str = "") -> dict:
+    """What the real build gives, by kind, namespace and name."""
+    assert RENDERER is not None
+    return {key[1:]: load_document(body).value for key, body in RENDERER(text(files), root).items()}
+
+
+def check_renders(files: Mapping[str, str | bytes], *live: Upsert, root: str = "") -> None:
+    """The build gives these objects as they are live."""
+    objects = rendered(files, root)
+    for change in live:
+        assert equal_as_kubernetes(objects[(change.kind, change.namespace, change.name)], change.body)
+
+
+REPLICAS = """\
+namespace: shop
+resources: [till.yaml]
+replicas:
+  - name: till   # evening shift
+    count: 3
+"""
+IMAGES = """\
+namespace: shop
+resources: [till.yaml]
+images:
+- name: reg.lab.test:5000/till
+  newTag: '1.5' # pinned
+"""
+
+
+def test_replicas_go_to_the_entry() -> None:
+    """M01: a scaled Deployment changes one line of the kustomization; its own file keeps every byte."""
+    files = {"kustomization.yaml": REPLICAS, "till.yaml": TILL}
+    live = deployment(replicas=6)
+    made = plan(files, live)
+    assert written(made) == {"kustomization.yaml": REPLICAS.replace("count: 3", "count: 6")}
+    check_renders(after(files, made), live)
+    assert codes(made) == ["updated"]
+
+
+def test_image_goes_to_the_entry() -> None:
+    """M02: a new tag changes the entry, its quotes and comment stay."""
+    files = {"kustomization.yaml": IMAGES, "till.yaml": TILL}
+    live = deployment("reg.lab.test:5000/till:2.0")
+    made = plan(files, live)
+    assert written(made) == {"kustomization.yaml": IMAGES.replace("'1.5'", "'2.0'")}
+    check_renders(after(files, made), live)
+
+
+def test_render_equals_live() -> None:
+    """M03: where the build already gives the live object nothing is written."""
+    files = {"kustomization.yaml": IMAGES, "till.yaml": TILL}
+    assert dict(plan(files, deployment("reg.lab.test:5000/till:1.5")).files) == {}
+    files = {"kustomization.yaml": REPLICAS, "till.yaml": TILL.replace("  replicas: 2\n", "")}
+    assert dict(plan(files, deployment(replicas=3)).files) == {}
+
+
+def test_chain_of_base_and_root() -> None:
+    """M05: a base renames, the root sets the tag; a new tag is the root's."""
+    base = "resources: [till.yaml]\nimages:\n- name: till\n  newName: m/till\n"
+    root = 'namespace: shop\nresources: [base]\nimages:\n- name: m/till\n  newTag: "2"\n'
+    files = {
+        "kustomization.yaml": root,
+        "base/kustomization.yaml": base,
+        "base/till.yaml": TILL.replace("reg.lab.test:5000/till", "till"),
+    }
+    live = deployment("m/till:9")
+    made = plan(files, live)
+    assert written(made) == {"kustomization.yaml": root.replace('"2"', '"9"')}
+    check_renders(after(files, made), live)
+
+
+def test_everything_in_one_change() -> None:
+    """M08: tag, count and an environment value: two lines in the kustomization, one in the file."""
+    kustomization = IMAGES + "replicas:\n- name: till\n  count: 3\n"
+    files = {"kustomization.yaml": kustomization, "till.yaml": TILL}
+    live = deployment("reg.lab.test:5000/till:7", replicas=4, mode="night")
+    made = plan(files, live)
+    assert written(made) == {
+        "kustomization.yaml": kustomization.replace("'1.5'", "'7'").replace("count: 3", "count: 4"),
+        "till.yaml": TILL.replace("value: day", "value: night"),
+    }
+    check_renders(after(files, made), live)
+
+
+def test_not_expressible_is_skipped() -> None:
+    """M06: two containers that share an entry and differ, or a digest that has to go: nothing is written
+    by half.
+    """
+    two = TILL + "      - name: side\n        image: reg.lab.test:5000/till:1.0\n"
+    files = {"kustomization.yaml": IMAGES, "till.yaml": two}
+    others = [{"name": "side", "image": "reg.lab.test:5000/till:4"}]
+    made = plan(files, deployment("reg.lab.test:5000/till:3", others=others))
+    assert dict(made.files) == {}
+    assert codes(made) == ["not-expressible"]
+    digest = IMAGES.replace("newTag: '1.5' # pinned", "digest: sha256:" + "a" * 64)
+    made = plan({"kustomization.yaml": digest, "till.yaml": TILL}, deployment())
+    assert codes(made) == ["not-expressible"]
+
+
+def test_new_container_lands_in_the_source() -> None:
+    """M06: a container that is new in the live object is written to the file as it is."""
+    files = {"kustomization.yaml": IMAGES, "till.yaml": TILL}
+    live = deployment("reg.lab.test:5000/till:1.5", others=[{"name": "log", "image": "log:3"}])
+    made = plan(files, live)
+    assert list(written(made)) == ["till.yaml"]
+    check_renders(after(files, made), live)
+
+
+def test_inherited_namespace() -> None:
+    """M11: documents without namespace are found, edited and removed in place; the namespace is never
+    added.
+    """
+    menu = manifest("ConfigMap", "menu", data={"soup": "leek"})
+    files = {"kustomization.yaml": "namespace: shop\nresources: [menu.yaml]\n", "menu.yaml": menu}
+    assert written(plan(files, config_map("menu", soup="kale"))) == {
+        "menu.yaml": menu.replace("leek", "kale")
+    }
+    made = plan(files, sweep("ConfigMap"))
+    assert written(made) == {"kustomization.yaml": "namespace: shop\nresources: []\n", "menu.yaml": None}
+
+
+def test_explicit_namespace_is_overridden_as_kustomize_does() -> None:
+    """The outermost kustomization's namespace wins over the file's; the file's line stays."""
+    menu = manifest("ConfigMap", "menu", "elsewhere", data={"soup": "leek"})
+    files = {"kustomization.yaml": "namespace: shop\nresources: [menu.yaml]\n", "menu.yaml": menu}
+    made = plan(files, config_map("menu", soup="kale"))
+    assert written(made) == {"menu.yaml": menu.replace("leek", "kale")}
+
+
+def test_nested_namespaces_outermost_wins() -> None:
+    """Of two nested kustomizations the outer one's namespace counts."""
+    files = {
+        "kustomization.yaml": "namespace: shop\nresources: [base]\n",
+        "base/kustomization.yaml": "namespace: inner\nresources: [menu.yaml]\n",
+        "base/menu.yaml": manifest("ConfigMap", "menu", data={"soup": "leek"}),
+    }
+    assert list(written(plan(files, config_map("menu", soup="kale")))) == ["base/menu.yaml"]
+
+
+LISTED = "namespace: shop\nresources:\n  # the till\n  - till.yaml # main\nlabels: []\n"
+
+
+def test_new_object_under_a_single_kustomization() -> None:
+    """M13: the new file lies beside the kustomization, without namespace, and is named by it."""
+    files = {"kustomization.yaml": LISTED, "till.yaml": TILL}
+    live = config_map("menu", soup="leek")
+    made = plan(files, live)
+    assert written(made) == {
+        "kustomization.yaml": LISTED.replace("# main\n", "# main\n  - menu.yaml\n"),
+        "menu.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: menu\ndata:\n  soup: leek\n",
+    }
+    check_renders(after(files, made), live)
+    assert dict(plan(after(files, made), live).files) == {}
+
+
+def test_no_resources_key_is_invented() -> None:
+    """M13: a kustomization without resources is left alone; the file is written all the same."""
+    made = plan({"kustomization.yaml": "namespace: shop\n"}, config_map("menu"))
+    assert list(written(made)) == ["menu.yaml"]
+    assert "namespace: shop" in (written(made)["menu.yaml"] or "")
+
+
+def test_two_kustomizations_mean_the_canonical_path() -> None:
+    """M13: with two kustomizations no folder is guessed."""
+    files = {
+        "a/kustomization.yaml": "resources: [x.yaml]\n",
+        "a/x.yaml": manifest("Service", "x", "shop"),
+        "b/kustomization.yaml": "resources: []\n",
+    }
+    assert list(written(plan(files, config_map("menu")))) == ["shop/configmaps/menu.yaml"]
+
+
+def test_namespace_that_the_build_would_replace() -> None:
+    """M15: an object of another namespace is not written where the build would move it, and not listed."""
+    files = {"kustomization.yaml": LISTED, "till.yaml": TILL}
+    made = plan(files, config_map("x", "depot"))
+    assert list(written(made)) == ["depot/configmaps/x.yaml"]
+    assert "namespace: depot" in (written(made)["depot/configmaps/x.yaml"] or "")
+
+
+def test_declared_path_is_registered_with_the_nearest_kustomization() -> None:
+    """A new file in a folder below is named by the nearest kustomization above it."""
+    files = {"app/kustomization.yaml": "namespace: shop\nresources: []\n"}
+    policy = Policy(default="app/sub/{name}.yaml")
+    live = config_map("menu", soup="leek")
+    made = plan(files, live, policy=policy)
+    assert "sub/menu.yaml" in (written(made)["app/kustomization.yaml"] or "")
+    check_renders(after(files, made), live, root="app")
+
+
+def test_deleted_file_leaves_no_entry() -> None:
+    """Deleting a file's last document removes its entry from every kustomization that lists it."""
+    menu = manifest("ConfigMap", "menu")
+    files = {"kustomization.yaml": LISTED + "", "till.yaml": TILL, "menu.yaml": menu}
+    files["kustomization.yaml"] = LISTED.replace("# main\n", "# main\n  - ./menu.yaml # food\n")
+    made = plan(files, delete("ConfigMap", "menu", "shop"))
+    assert written(made) == {"kustomization.yaml": LISTED, "menu.yaml": None}
+
+
+def test_labels_never_leak_into_the_source() -> None:
+    """What the build adds stays out of the file: only the real difference is written."""
+    kustomization = "namespace: shop\nresources: [till.yaml]\n"
+    kustomization += "labels:\n- pairs: {team: a}\ncommonAnnotations: {o: p}\n"
+    files = {"kustomization.yaml": kustomization, "till.yaml": TILL}
+    live = deployment(mode="night", metadata={"labels": {"team": "a"}, "annotations": {"o": "p"}})
+    made = plan(files, live)
+    assert written(made) == {"till.yaml": TILL.replace("day", "night")}
+    check_renders(after(files, made), live)
+
+
+def test_value_set_by_the_build_is_skipped() -> None:
+    """A live value that the build overrides cannot be written; it is skipped, not written again and again."""
+    kustomization = "namespace: shop\nresources: [till.yaml]\nlabels:\n- pairs: {team: a}\n"
+    live = deployment(metadata={"labels": {"team": "b"}})
+    made = plan({"kustomization.yaml": kustomization, "till.yaml": TILL}, live)
+    assert codes(made) == ["not-expressible"]
+
+
+def test_patch_files_are_context() -> None:
+    """A patch file is neither managed nor a duplicate, and what it sets stays out of the source."""
+    patch = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: till}\nspec: {replicas: 5}\n"
+    files = {
+        "kustomization.yaml": "namespace: shop\nresources: [till.yaml]\npatches:\n- path: patch.yaml\n",
+        "till.yaml": TILL,
+        "patch.yaml": patch,
+    }
+    made = plan(files, deployment(replicas=5, mode="night"))
+    assert written(made) == {"till.yaml": TILL.replace("day", "night")}
+    assert codes(plan(files, deployment(replicas=9))) == ["not-expressible"]
+
+
+def test_shared_entry_is_refused_when_it_would_change_another_object() -> None:
+    """An entry that two objects use is not changed for one of them; both together are fine."""
+    other = TILL.replace("name: till\nspec", "name: shop2\nspec")
+    files = {
+        "kustomization.yaml": IMAGES.replace("[till.yaml]", "[till.yaml, o.yaml]"),
+        "till.yaml": TILL,
+        "o.yaml": other,
+    }
+    one = deployment("reg.lab.test:5000/till:2")
+    made = plan(files, one)
+    assert dict(made.files) == {}
+    assert codes(made) == ["kustomize-render-refused"]
+    assert one.body is not None
+    body = {**one.body, "metadata": {"name": "shop2", "namespace": "shop"}}
+    two = Upsert("apps", "v1", "deployments", "Deployment", True, "shop", "shop2", body=body)
+    made = plan(files, one, two)
+    assert list(written(made)) == ["kustomization.yaml"]
+    check_renders(after(files, made), one, two)
+
+
+def test_file_of_several_builds_is_read_only() -> None:
+    """A file that two builds share is never written; where it is as live there is nothing to do."""
+    files = {
+        "a/kustomization.yaml": "namespace: shop\nresources: [../cm.yaml]\n",
+        "b/kustomization.yaml": "namespace: shop\nresources: [../cm.yaml]\n",
+        "cm.yaml": manifest("ConfigMap", "menu", data={"soup": "leek"}),
+    }
+    assert codes(plan(files, config_map("menu", soup="leek"))) == ["unchanged"]
+    made = plan(files, config_map("menu", soup="kale"), delete("ConfigMap", "menu", "shop"))
+    assert dict(made.files) == {}
+    assert "write-fan-in" in codes(made)
+
+
+def test_scale_patch_goes_to_the_entry() -> None:
+    """A field patch of the replicas of a governed object sets the entry's count."""
+    files = {"kustomization.yaml": REPLICAS, "till.yaml": TILL}
+    change = FieldPatch("apps", "deployments", "Deployment", True, "shop", "till", {"/spec/replicas": 8})
+    assert written(plan(files, change)) == {"kustomization.yaml": REPLICAS.replace("count: 3", "count: 8")}
+
+
+def test_build_that_fails_refuses() -> None:
+    """A build that the real kustomize cannot make refuses the path and says why."""
+    files = {
+        "kustomization.yaml": "namespace: shop\nresources: [a.yaml]\nlabels:\n- pears: {}\n",
+        "a.yaml": manifest("ConfigMap", "menu"),
+    }
+    made = plan(files, config_map("menu", soup="kale"))
+    assert made.refused
+    assert "render-failed" in made.issues[0].message
+
+
+@pytest.mark.parametrize(
+    ("source", "entries", "live", "expected"),
+    [
+        ("r/app:1.0", "{name: r/app, newTag: '1.5'}", "r/app:2.0", ("r/app:1.0", {"newTag": "2.0"})),
+        ("r/app:1.0", "{name: r/app, newTag: '1.5'}", "r/app:1.5", ("r/app:1.0", {})),
+        ("old/app:1.0", "{name: old/app, newName: new/app}", "new/app:2.0", ("old/app:2.0", {})),
+        (
+            "old/app:1.0",
+            "{name: old/app, newName: new/app}",
+            "mir/app:1.0",
+            ("old/app:1.0", {"newName": "mir/app"}),
+        ),
+        ("app:1.0", "{name: app, digest: sha256:a}", "app@sha256:c", ("app:1.0", {"digest": "sha256:c"})),
+        ("app:1.0", "{name: app, digest: sha256:a}", "app:1.0", None),
+        ("app@sha256:a", "{name: app, newTag: '2'}", "app:3", ("app@sha256:a", {"newTag": "3"})),
+        (
+            "app:1",
+            "{name: app, newTag: '2', digest: sha256:a}",
+            "app:3@sha256:b",
+            ("app:1", {"newTag": "3", "digest": "sha256:b"}),
+        ),
+        ("h:5000/app", "{name: h:5000/app, newTag: '2'}", "h:5000/app:3", ("h:5000/app", {"newTag": "3"})),
+        ("app:1", "{name: app, newTag: '2'}", "other:7", ("other:7", {})),
+    ],
+)
+def test_image_routes(source: str, entries: str, live: str, expected: tuple | None) -> None:
+    """Each part of an image belongs to the entry that set it last, else to the file."""
+    chain = (parse_kustomization("kustomization.yaml", f"images: [{entries}]\n".encode()),)
+    found = route_image(Image.parse(source), Image.parse(live), chain)
+    if expected is None:
+        assert found is None
+        return
+    assert found is not None
+    assert (str(found.source), {entry.field: value for entry, value in found.edits.items()}) == expected
+    assert str(trace(found.source, chain, found.edits).image) == live
+
+
+@pytest.mark.parametrize(
+    ("source", "entry"),
+    [
+        ("app:1.0", "{name: app, newTag: '2'}"),
+        ("app@sha256:" + "a" * 64, "{name: app, newTag: '2'}"),
+        ("app:1.0", "{name: app, digest: 'sha256:" + "b" * 64 + "'}"),
+        ("app:1.0", "{name: app, newTag: '3', digest: 'sha256:" + "b" * 64 + "'}"),
+        ("h.io:5000/a/app:1.0", "{name: h.io:5000/a/app, newName: m/app}"),
+        ("app", "{name: app, newTag: '2'}"),
+    ],
+)
+def test_our_image_rules_are_those_of_kustomize(source: str, entry: str) -> None:
+    """The image that we predict is the one that the real build gives."""
+    kustomization = f"resources: [d.yaml]\nimages: [{entry}]\n"
+    till = TILL.replace("reg.lab.test:5000/till:1.0", source)
+    files = {"kustomization.yaml": kustomization, "d.yaml": till}
+    built = rendered(files)[("Deployment", "", "till")]
+    chain = (parse_kustomization("kustomization.yaml", kustomization.encode()),)
+    predicted = str(trace(Image.parse(source), chain).image)
+    assert built["spec"]["template"]["spec"]["containers"][0]["image"] == predicted
+
+
+def test_secret_values_never_reach_the_build() -> None:
+    """Plain Secret values are replaced by digests before anything is written for the build; identity
+    stays.
+    """
+    data = (
+        manifest("ConfigMap", "a", "shop", data={"k": "zq-open"})
+        + "---\n"
+        + manifest("Secret", "db", "shop", data={"k": "zq-MARKER"})
+    )
+    masked = without_secret_values(data.encode())
+    assert b"zq-MARKER" not in masked
+    assert b"zq-open" in masked
+    assert b"name: db" in masked
+
+
+def test_a_build_has_a_deadline() -> None:
+    """A build that hangs ends with an error."""
+    from gitwriter.manifests.kustomize.render import KustomizeCommand
+
+    slow = KustomizeCommand(("sh", "-c", "sleep 30"), deadline=0.2)
+    with pytest.raises(RenderError, match="longer than"):
+        slow({"kustomization.yaml": b"resources: []\n"}, "")
