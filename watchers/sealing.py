@@ -57,25 +57,26 @@ class Seals:
         self, entry: EventEntry, plain: Mapping[str, Any]
     ) -> EventEntry | UnsealedEntry | None:
         """The sealed event, or what is to be shown in its place; None when that was shown already."""
-        generation = self.generation
         sealed = await self._seal(entry.object, plain)
         if isinstance(sealed, Unsealed):
             return self._refusal(entry.scope, entry.object, sealed)
-        text, digest = sealed
+        text, digest, generation = sealed
         await self._sealed_again(entry.object)
         return replace(
             entry, body=text, sealed=True, digest=digest, recipients_generation=generation, optional=()
         )
 
-    async def _seal(self, ref: ObjectRef, plain: Mapping[str, Any]) -> tuple[bytes, str] | Unsealed:
-        if isinstance(self.recipients, Unsealed):
-            return self.recipients
+    async def _seal(self, ref: ObjectRef, plain: Mapping[str, Any]) -> tuple[bytes, str, int] | Unsealed:
+        """The sealed text, its digest, and the generation of the recipients it was sealed for."""
+        recipients, generation = self.recipients, self.generation
+        if isinstance(recipients, Unsealed):
+            return recipients
         while True:
             try:
                 async with self._gate:
                     digest = await self.sealer.digest(ref, plain)
-                    text = await self.sealer.seal(ref, plain, self.recipients)
-                return text if isinstance(text, Unsealed) else (text, digest)
+                    text = await self.sealer.seal(ref, plain, recipients)
+                return text if isinstance(text, Unsealed) else (text, digest, generation)
             except TransientError as error:
                 log.info("sealing %s %s/%s waits: %s", ref.type.kind, ref.namespace, ref.name, error)
                 await asyncio.sleep(error.retry_after or RETRY)
@@ -129,7 +130,7 @@ class Seals:
                     shown.append(refusal)
                 return replace(base, presence=Presence.PRESENT)
             await self._sealed_again(ref)
-            text, digest = sealed
+            text, digest, generation = sealed
             return replace(base, body=text, sealed=True, digest=digest, recipients_generation=self.generation)
 
         return list(await asyncio.gather(*(one(item) for item in objects))), shown

@@ -83,6 +83,8 @@ class ShardState:
     memory: StreamingMemory
     revision: Callable[[], int]
     show: Callable[[StreamState, str, str], None]
+    on_missing: Callable[[], None] = lambda: None
+    """The type is not served any more: discovery should look."""
     version: str = ""
     """The newest resourceVersion that entered the buffer; empty = read what the store has."""
     must_replay: bool = False
@@ -139,7 +141,7 @@ class Session:
             return ""
         if not is_cursor(cursor.resource_version):
             return ""
-        if marks is not None and marks.needs_replay and not marks.parked_reason:
+        if marks is not None and marks.needs_replay and not marks.is_parked(await state.store.time_ms()):
             return ""
         return cursor.resource_version
 

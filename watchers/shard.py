@@ -183,6 +183,8 @@ class Shard:
             metrics.RESTARTS.labels(*self._labels, "410_gone").inc()
         else:
             metrics.RESTARTS.labels(*self._labels, "error").inc()
+        if isinstance(error, KubeNotFound):
+            self.state.on_missing()
         persistent = self._failures >= 3 or now - self._first_failure >= timing.blocked_after
         redis = isinstance(error, StoreUnavailable)
         if not redis and (

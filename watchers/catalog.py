@@ -1,0 +1,116 @@
+"""Keeps the type registry fresh: a tick every 30 s, and at once when definitions or API services change.
+
+Bursts of triggers become one refresh after a short pause, and only one refresh runs at a time. A refresh that
+fails as a whole changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from reverser.errors import KubeForbidden, KubeNotFound, ReverserError
+from reverser.kube.aio import AsyncKube
+from reverser.kube.paths import resource_path
+from reverser.store.model import TypeRef
+from watchers import metrics
+from watchers.defaults import Node, builtin_table, schema_table
+from watchers.discovery import scan
+from watchers.registry import Registry, Verdict, judge, origin, transitions
+from watchers.timing import Timing
+
+log = logging.getLogger(__name__)
+
+
+class Catalog:
+    """The registry as it is now, with the loop that refreshes it."""
+
+    def __init__(self, kube: AsyncKube, *, timing: Timing, on_change: Callable[[], None]) -> None:
+        self._kube = kube
+        self._timing = timing
+        self._on_change = on_change
+        self._trigger = asyncio.Event()
+        self._tables: dict[TypeRef, Node | None] = {}
+        self._failing = False
+        self.registry = Registry()
+
+    def trigger(self) -> None:
+        """Something changed the API surface: refresh soon."""
+        self._trigger.set()
+
+    def definitions_changed(self) -> None:
+        """Schemas may have changed: read them again when they are next needed."""
+        self._tables.clear()
+        self.trigger()
+
+    async def run(self) -> None:
+        """Refreshes until cancelled."""
+        while True:
+            await self.refresh()
+            wait = self._timing.discovery if self.registry.ready else self._timing.retry_first
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._trigger.wait()
+                await asyncio.sleep(self._timing.debounce)
+            self._trigger.clear()
+
+    async def refresh(self) -> None:
+        """Reads discovery once and judges it."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            facts = await scan(self._kube)
+        except ReverserError as error:
+            metrics.CATALOG_REFRESH.labels("error").inc()
+            if not self._failing:
+                log.warning("the API catalog cannot be read, nothing changes: %s", error)
+            self._failing = True
+            return
+        finally:
+            metrics.CATALOG_SECONDS.observe(loop.time() - started)
+        if self._failing:
+            log.info("the API catalog can be read again")
+        self._failing = False
+        before, self.registry = self.registry, judge(self.registry, facts, loop.time())
+        changed = before.revision != self.registry.revision
+        metrics.CATALOG_REFRESH.labels("changed" if changed else "unchanged").inc()
+        self._report(before)
+        if changed:
+            self._on_change()
+
+    def _report(self, before: Registry) -> None:
+        """Logs edges only."""
+        now = self.registry
+        if now.ready and not before.ready:
+            log.info("API catalog ready: %d types, %d followable", len(now.records), len(now.live))
+        for pair in sorted(now.degraded - before.degraded):
+            log.warning("discovery of %s is degraded; its types keep their last facts", "/".join(pair))
+        for pair in sorted(before.degraded - now.degraded):
+            log.info("discovery of %s recovered", "/".join(pair))
+        if before.ready:
+            for transition, record in transitions(before, now):
+                log.info("%s %s (%s)", transition, record.group_resource, record.summary)
+        refused = sum(1 for record in now.records.values() if record.verdict is Verdict.REFUSED)
+        metrics.CATALOG_RESOURCES.labels("excluded").set(refused)
+        metrics.CATALOG_RESOURCES.labels("allowed").set(len(now.records) - refused)
+        metrics.CATALOG_GROUP_VERSIONS.labels("degraded").set(len(now.degraded))
+        metrics.CATALOG_GROUP_VERSIONS.labels("trusted").set(now.trusted)
+        metrics.CATALOG_GENERATION.set(now.revision)
+
+    async def defaults(self, kind: TypeRef) -> Node | None:
+        """Known server defaults of a type: its table, or the schema of its definition. Never raises."""
+        if origin(kind.group) == "builtin":
+            return builtin_table(kind.group, kind.kind)
+        if kind not in self._tables:
+            name = f"{kind.resource}.{kind.group}"
+            path = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions", name=name)
+            try:
+                self._tables[kind] = schema_table(await self._kube.get(path), kind.version)
+            except (KubeNotFound, KubeForbidden):
+                self._tables[kind] = None
+            except ReverserError as error:
+                log.info("the defaults of %s are not known now: %s", name, error)
+                return None
+        return self._tables[kind]

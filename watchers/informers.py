@@ -1,0 +1,172 @@
+"""Small caches of list and watch, for the project's own kinds and for change hints.
+
+A cache is right as of some moment and catches up by itself; whoever decides something final reads
+uncached. It is meant for few, small objects: a ``transform`` keeps of each what is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from reverser.errors import KubeForbidden, KubeGone, KubeNotFound, ReverserError, TransientError
+from reverser.kube.aio import AsyncKube
+from reverser.kube.answers import status_error
+from watchers.facts import read_facts
+from watchers.timing import Timing
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+OnChange = Callable[[str, "T | None"], None]
+"""Called with ``namespace/name`` (or the name) and the new value, None when the object is gone."""
+
+
+class Informer(Generic[T]):
+    """A cache of one collection. ``start`` it, then ``wait_synced`` before the first use of ``items``."""
+
+    def __init__(
+        self,
+        kube: AsyncKube,
+        path: str,
+        transform: Callable[[dict[str, Any]], T],
+        *,
+        on_change: OnChange[T] | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self._kube = kube
+        self._path = path
+        self._transform = transform
+        self._listeners: list[OnChange[T]] = [on_change] if on_change is not None else []
+        self._timing = timing or Timing()
+        self._items: dict[str, tuple[str, T]] = {}
+        self._synced = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def on_change(self, listener: OnChange[T]) -> None:
+        """Adds a listener; it is told of every object that is known already."""
+        self._listeners.append(listener)
+        for key, (_, value) in self._items.items():
+            listener(key, value)
+
+    def start(self) -> None:
+        """Begins to follow; needs a running event loop."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"informer {self._path}")
+
+    async def stop(self) -> None:
+        """Ends it and waits for the end."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    @property
+    def synced(self) -> bool:
+        """The first list was complete."""
+        return self._synced.is_set()
+
+    async def wait_synced(self, timeout: float | None = None) -> bool:
+        """Waits for the first complete list, at most ``timeout`` seconds; whether it is there."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._synced.wait()
+        return self._synced.is_set()
+
+    def items(self) -> list[T]:
+        """All objects, in order of namespace and name."""
+        return [self._items[key][1] for key in sorted(self._items)]
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """One object, or None."""
+        found = self._items.get(f"{namespace}/{name}" if namespace else name)
+        return found[1] if found is not None else None
+
+    async def _run(self) -> None:
+        failures = 0
+        version = ""
+        while True:
+            try:
+                if not version:
+                    version = await self._list()
+                    failures = 0
+                version = await self._follow(version)
+                failures = 0
+            except KubeGone:
+                version = ""
+            except ReverserError as error:
+                failures += 1
+                if failures in {1, 5}:
+                    log.warning("cache of %s: %s", self._path, error)
+                if not isinstance(error, TransientError | KubeForbidden | KubeNotFound):
+                    version = ""
+                await asyncio.sleep(self._pause(error, failures))
+
+    def _pause(self, error: ReverserError, failures: int) -> float:
+        wait = self._timing.backoff(failures)
+        asked = error.retry_after if isinstance(error, TransientError) else None
+        return max(wait, asked or 0.0)
+
+    async def _list(self) -> str:
+        page = await self._kube.list(self._path)
+        fresh = {_key(obj): obj for obj in page.items}
+        for key in [key for key in self._items if key not in fresh]:
+            self._drop(key)
+        for key, obj in fresh.items():
+            self._put(key, obj)
+        self._synced.set()
+        return page.resource_version
+
+    async def _follow(self, version: str) -> str:
+        """Applies events until the server closes the watch; returns the version to go on from."""
+        query = {
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": self._timing.watch_timeout(),
+        }
+        stream = await self._kube.watch(
+            self._path, query, silence=self._timing.watch_silence, timeout=self._timing.open_timeout
+        )
+        opened = asyncio.get_running_loop().time()
+        async with stream:
+            async for event in stream:
+                if event.type == "ERROR":
+                    raise status_error(f"watch of {self._path}", event.object)
+                version = read_facts(event.object).resource_version or version
+                if event.type == "DELETED":
+                    self._drop(_key(event.object))
+                elif event.type in {"ADDED", "MODIFIED"}:
+                    self._put(_key(event.object), event.object)
+        if asyncio.get_running_loop().time() - opened < self._timing.quick_close:
+            await asyncio.sleep(self._timing.retry_first)
+        return version
+
+    def _put(self, key: str, obj: dict[str, Any]) -> None:
+        facts = read_facts(obj)
+        known = self._items.get(key)
+        if known is not None and known[0] == facts.resource_version:
+            return
+        value = self._transform(obj)
+        self._items[key] = (facts.resource_version, value)
+        self._tell(key, value)
+
+    def _drop(self, key: str) -> None:
+        if self._items.pop(key, None) is not None:
+            self._tell(key, None)
+
+    def _tell(self, key: str, value: T | None) -> None:
+        for listener in self._listeners:
+            listener(key, value)
+
+
+def _key(obj: Mapping[str, Any]) -> str:
+    facts = read_facts(obj)
+    return f"{facts.namespace}/{facts.name}" if facts.namespace else facts.name
+
+
+async def wait_all(informers: Iterable[Informer[Any]]) -> None:
+    """Waits until every one of them is synced."""
+    for informer in informers:
+        await informer.wait_synced()

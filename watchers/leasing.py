@@ -1,0 +1,181 @@
+"""Which watcher holds which target: leases in Redis, spread evenly, never two holders that can both append.
+
+A lease lasts 15 s and is renewed every 5 s, so the targets of a killed replica are elsewhere within 20 s.
+What protects the journal is the fence inside every append; what stands here only decides who tries. A
+lease that ran out while Redis was away is asked for again: who gets it back goes on where it stood,
+anybody else stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from reverser.errors import StoreUnavailable
+from reverser.store import AsyncStore
+from reverser.store.model import Fence, LeaseKind
+from watchers import metrics
+from watchers.timing import Timing
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_KIND = "watcher"
+
+
+class Holder(Protocol):
+    """What runs for the targets that are held."""
+
+    def took(self, uid: str, fence: Fence) -> None:
+        """The lease of a target is ours now."""
+        ...
+
+    def renewed(self, uid: str, fence: Fence) -> None:
+        """The lease was lost and won back under another number; nobody else held it in between."""
+        ...
+
+    async def gave(self, uid: str, *, drain: bool) -> None:
+        """The target must stop here; with ``drain`` its buffers may still be appended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeasePlan:
+    """What to try next."""
+
+    acquire: tuple[str, ...]
+    release: tuple[str, ...]
+
+
+def plan_leases(
+    *,
+    me: str,
+    targets: Collection[str],
+    mine: Collection[str],
+    holders: Mapping[str, str],
+    watchers: Collection[str],
+) -> LeasePlan:
+    """Even shares: nobody holds more than the rounded-up share while somebody may take it.
+
+    ``holders`` maps held targets to their watchers. A watcher above its share gives away one target at a
+    time, and only when another one holds less than the rounded-down share, so that nothing moves to and
+    fro.
+    """
+    alive = {me, *watchers}
+    share = -(-len(targets) // len(alive)) if targets else 0
+    gone = tuple(uid for uid in mine if uid not in targets)
+    kept = [uid for uid in mine if uid in targets]
+    free = [uid for uid in targets if uid not in holders and uid not in mine]
+    free.sort(key=lambda uid: hashlib.sha256(f"{me}\0{uid}".encode()).digest())
+    acquire = tuple(free[: max(0, share - len(kept))])
+    counts = dict.fromkeys(alive, 0)
+    for uid, holder in holders.items():
+        if uid in targets and holder in counts:
+            counts[holder] += 1
+    poorest = min((count for watcher, count in counts.items() if watcher != me), default=len(kept))
+    floor = len(targets) // len(alive)
+    surplus = len(kept) > share or (len(kept) > floor and poorest < floor)
+    release = (max(kept),) if surplus and kept and poorest < len(kept) - 1 else ()
+    return LeasePlan(acquire, (*gone, *release))
+
+
+class LeaseManager:
+    """Keeps the leases of this process."""
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        holder: Holder,
+        targets: Callable[[], Collection[str]],
+        *,
+        ident: str,
+        timing: Timing,
+        info: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
+        self._store = store
+        self._holder = holder
+        self._targets = targets
+        self._ident = ident
+        self._timing = timing
+        self._info = info
+        self._token = uuid.uuid4().hex
+        self._held: dict[str, Fence] = {}
+        self._last_renew = 0.0
+
+    @property
+    def held(self) -> Sequence[str]:
+        """UIDs of the targets that are leased here."""
+        return tuple(self._held)
+
+    async def run(self) -> None:
+        """Claims and renews until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                if loop.time() - self._last_renew >= self._timing.renew:
+                    self._last_renew = loop.time()
+                    await self._renew()
+                await self._claim()
+            except StoreUnavailable as error:
+                log.debug("leases wait: %s", error)
+            metrics.HELD_TARGETS.set(len(self._held))
+            await asyncio.sleep(self._timing.claim)
+
+    async def release_all(self) -> None:
+        """Gives every lease back, after the targets were stopped; a Redis that is away is not waited for."""
+        for uid, fence in list(self._held.items()):
+            del self._held[uid]
+            try:
+                await self._store.release_lease(LeaseKind.TARGET, uid, fence)
+            except StoreUnavailable as error:
+                log.info("the lease of target %s is left to run out: %s", uid, error)
+
+    async def lost(self, uid: str) -> None:
+        """An append was refused: the lease is another's. Win it back or stop."""
+        if uid in self._held:
+            await self._take_again(uid)
+
+    async def _renew(self) -> None:
+        ttl = int(self._timing.lease * 1000)
+        await self._store.heartbeat(
+            HEARTBEAT_KIND, self._ident, dict(self._info()), int(self._timing.lease) or 1
+        )
+        for uid, fence in list(self._held.items()):
+            if not await self._store.renew_lease(LeaseKind.TARGET, uid, fence, ttl):
+                await self._take_again(uid)
+
+    async def _take_again(self, uid: str) -> None:
+        fence = await self._acquire(uid)
+        if fence is None:
+            log.info("target %s is held by another watcher now", uid)
+            self._held.pop(uid, None)
+            await self._holder.gave(uid, drain=False)
+            return
+        self._held[uid] = fence
+        self._holder.renewed(uid, fence)
+
+    async def _acquire(self, uid: str) -> Fence | None:
+        ttl = int(self._timing.lease * 1000)
+        return await self._store.acquire_lease(LeaseKind.TARGET, uid, self._token, ttl, self._ident)
+
+    async def _claim(self) -> None:
+        plan = plan_leases(
+            me=self._ident,
+            targets=self._targets(),
+            mine=tuple(self._held),
+            holders=await self._store.lease_holders(LeaseKind.TARGET),
+            watchers=await self._store.heartbeats(HEARTBEAT_KIND),
+        )
+        for uid in plan.release:
+            fence = self._held.pop(uid)
+            await self._holder.gave(uid, drain=True)
+            await self._store.release_lease(LeaseKind.TARGET, uid, fence)
+        for uid in plan.acquire:
+            fence_or_none = await self._acquire(uid)
+            if fence_or_none is not None:
+                self._held[uid] = fence_or_none
+                self._holder.took(uid, fence_or_none)

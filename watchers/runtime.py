@@ -1,0 +1,231 @@
+"""The watcher process: caches, discovery, leases, and one runner per target that is held here.
+
+Order of the start: the five kinds and the API catalog are known before the first lease is asked for, so
+that no table is built from half of the rules. Order of the end: runners drain into the journal, then
+leases are given back, then caches stop; what could not be appended in time comes again from the stored
+cursors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from reverser.config import Config
+from reverser.errors import StoreUnavailable
+from reverser.kinds.model import CommitRequest
+from reverser.kube.aio import AsyncKube
+from reverser.kube.paths import resource_path
+from reverser.store import AsyncStore
+from reverser.store.model import Fence
+from watchers.attach import Attacher
+from watchers.catalog import Catalog
+from watchers.facts import read_facts
+from watchers.hooks import AuthorResolver, NullSealer, Sealer
+from watchers.informers import Informer
+from watchers.kinds import OwnKinds
+from watchers.leasing import LeaseManager
+from watchers.registry import Registry
+from watchers.session import StreamingMemory
+from watchers.target import Environment, TargetRunner
+from watchers.timing import Timing
+
+log = logging.getLogger(__name__)
+
+_CRDS = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_API_SERVICES = resource_path("apiregistration.k8s.io", "v1", "apiservices")
+
+
+class WatcherRuntime:
+    """``await runtime.run(stop)`` is the whole life of a watcher.
+
+    ``resolver`` None means that attribution is off; ``sealer`` None that nothing can be sealed.
+    """
+
+    def __init__(
+        self,
+        kube: AsyncKube,
+        store: AsyncStore,
+        config: Config,
+        resolver: AuthorResolver | None = None,
+        sealer: Sealer | None = None,
+        *,
+        timing: Timing | None = None,
+        ident: str = "",
+    ) -> None:
+        self.ident = ident or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self._store = store
+        self._timing = timing or Timing()
+        self._runners: dict[str, TargetRunner] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+        self.catalog = Catalog(kube, timing=self._timing, on_change=self._wake_all)
+        self.kinds = OwnKinds(kube, timing=self._timing, changed=self._wake_all, requested=self._on_request)
+        self._env = Environment(
+            kube=kube,
+            store=store,
+            config=config,
+            kinds=self.kinds,
+            catalog=self.catalog,
+            resolver=resolver,
+            sealer=sealer or NullSealer(),
+            timing=self._timing,
+            memory=StreamingMemory(),
+        )
+        self._attacher = Attacher(self._env, self._find)
+        self._leases = LeaseManager(
+            store,
+            self,
+            lambda: self.kinds.targets,
+            ident=self.ident,
+            timing=self._timing,
+            info=lambda: {"targets": len(self._runners), "pid": os.getpid()},
+        )
+        self._hints = [
+            Informer(kube, _CRDS, _version, on_change=self._on_definition, timing=self._timing),
+            Informer(kube, _API_SERVICES, _version, on_change=self._on_api_service, timing=self._timing),
+        ]
+
+    @property
+    def registry(self) -> Registry:
+        """The served types as they are known now; others may explain rules with it."""
+        return self.catalog.registry
+
+    @property
+    def informers(self) -> Mapping[str, Informer[dict[str, Any]]]:
+        """Raw caches of the five kinds by plural name, to be shared."""
+        return self.kinds.informers
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """UIDs of the targets that are held here."""
+        return tuple(self._runners)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Works until ``stop`` is set, then drains and gives everything back."""
+        self.kinds.start()
+        for informer in self._hints:
+            informer.start()
+        tasks = [
+            asyncio.create_task(self.catalog.run(), name="catalog"),
+            asyncio.create_task(self._lease_loop(), name="leases"),
+            asyncio.create_task(self._listen(), name="hints"),
+            asyncio.create_task(self._attach_loop(), name="attach"),
+        ]
+        stopped = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            await self._end([*tasks, stopped])
+
+    async def _end(self, tasks: list[asyncio.Task[Any]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await self._attacher.stop()
+        runners, self._runners = list(self._runners.values()), {}
+        if runners:
+            await asyncio.gather(*(runner.stop(drain=True) for runner in runners))
+        await self._leases.release_all()
+        await self.kinds.stop()
+        for informer in self._hints:
+            await informer.stop()
+
+    async def _lease_loop(self) -> None:
+        await self.kinds.wait_synced()
+        while not self.registry.ready:
+            await asyncio.sleep(self._timing.retry_first / 4)
+        await self._leases.run()
+
+    async def _attach_loop(self) -> None:
+        """Looks at all requests now and then: their targets come, go, and open their gates."""
+        while True:
+            requests = list(self.kinds.requests)
+            for request in requests:
+                self._attacher.look(request)
+            self._attacher.forget({request.meta.uid for request in requests})
+            await asyncio.sleep(self._timing.claim)
+
+    async def _listen(self) -> None:
+        """Hints only make a look come sooner; every runner looks by itself every few seconds."""
+        while True:
+            try:
+                async with self._store.subscribe("gate", "wanted:*") as hints:
+                    while True:
+                        hint = await hints.get(self._timing.renew)
+                        if hint is None:
+                            continue
+                        if hint.topic == "gate":
+                            self._wake_all()
+                            continue
+                        runner = self._runners.get(hint.topic.partition(":")[2])
+                        if runner is not None:
+                            runner.wake()
+            except StoreUnavailable as error:
+                log.debug("hints wait: %s", error)
+                await asyncio.sleep(self._timing.retry_first)
+
+    def _wake_all(self) -> None:
+        for runner in self._runners.values():
+            runner.wake()
+
+    def _on_definition(self, key: str, value: str | None) -> None:
+        del key, value
+        self.catalog.definitions_changed()
+
+    def _on_api_service(self, key: str, value: str | None) -> None:
+        del key, value
+        self.catalog.trigger()
+
+    def _on_request(self, request: CommitRequest) -> None:
+        self._attacher.look(request)
+
+    def _find(self, request: CommitRequest) -> TargetRunner | None:
+        for runner in self._runners.values():
+            if (runner.ref.namespace, runner.ref.name) == (request.meta.namespace, request.target_name):
+                return runner
+        return None
+
+    def took(self, uid: str, fence: Fence) -> None:
+        """A target is held here now."""
+        target = self.kinds.targets.get(uid)
+        if target is None:
+            return
+        log.info("watching for GitTarget %s", target.meta.key)
+        runner = TargetRunner(self._env, target, fence, on_lost=self._on_lost)
+        self._runners[uid] = runner
+        runner.start()
+
+    def renewed(self, uid: str, fence: Fence) -> None:
+        """Nobody else held the lease in between: go on under its new number."""
+        runner = self._runners.get(uid)
+        if runner is not None:
+            runner.fence = fence
+            runner.wake()
+
+    async def gave(self, uid: str, *, drain: bool) -> None:
+        """The target must stop here."""
+        runner = self._runners.pop(uid, None)
+        if runner is not None:
+            await runner.stop(drain=drain)
+
+    def _on_lost(self, uid: str) -> None:
+        task = asyncio.create_task(self._lost(uid))
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    async def _lost(self, uid: str) -> None:
+        with contextlib.suppress(StoreUnavailable):
+            await self._leases.lost(uid)
+
+
+def _version(obj: dict[str, Any]) -> str:
+    return read_facts(obj).resource_version

@@ -1,0 +1,326 @@
+"""One leased GitTarget: its shards follow what rules, types, gate and recipients say, one by one.
+
+Level-triggered: every look computes the shards that should run and changes only the difference. The
+successor of a shard starts after the old one has ended, so two loops never read one scope. A closed gate
+stops every shard; no rules are an empty table, which stops every shard too; an unknown type registry
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import orjson
+
+from reverser.config import Config
+from reverser.errors import LostRace, StoreUnavailable, TransientError
+from reverser.kinds.model import GitTarget
+from reverser.kube.aio import AsyncKube
+from reverser.store import AsyncStore
+from reverser.store.model import BranchKey, Fence, Gate, Limits, Scope, StreamState, TargetRef
+from watchers import metrics
+from watchers.appender import Appender, Position
+from watchers.board import StreamBoard
+from watchers.buffer import ShardBuffer
+from watchers.catalog import Catalog
+from watchers.hooks import AuthorResolver, Sealer, Unsealed
+from watchers.intake import Intake
+from watchers.kinds import OwnKinds
+from watchers.noop import NoopCache
+from watchers.rules import resolve
+from watchers.sealing import Seals
+from watchers.session import ShardState, StreamingMemory
+from watchers.shard import Shard
+from watchers.table import ShardSpec, Table, build_table
+from watchers.timing import Timing
+
+log = logging.getLogger(__name__)
+
+SANITIZER_VERSION = 1
+"""Rises when the projection changes, so that every shard replays once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What all targets of a process share."""
+
+    kube: AsyncKube
+    store: AsyncStore
+    config: Config
+    kinds: OwnKinds
+    catalog: Catalog
+    resolver: AuthorResolver | None
+    sealer: Sealer
+    timing: Timing
+    memory: StreamingMemory
+
+
+@dataclass(slots=True)
+class _Running:
+    shard: Shard
+    spec: ShardSpec
+    fingerprint: str
+    fence: Fence
+
+
+class TargetRunner:
+    """Runs the shards of one target while its lease is held here."""
+
+    def __init__(
+        self,
+        env: Environment,
+        target: GitTarget,
+        fence: Fence,
+        *,
+        on_lost: Callable[[str], None],
+    ) -> None:
+        self._env = env
+        self.target = target
+        self.ref = TargetRef(target.meta.uid, target.meta.namespace, target.meta.name)
+        self.fence = fence
+        self._on_lost = on_lost
+        self._wake = asyncio.Event()
+        self._shards: dict[Scope, _Running] = {}
+        self._board = StreamBoard(env.store, retry=env.timing.retry_first)
+        self._seals = Seals(
+            env.store, env.sealer, self.ref, Unsealed("NotReady", "recipients are not known yet")
+        )
+        self._sealed_at = -1e9
+        self._adopted = False
+        self.branch: BranchKey | None = None
+        """The branch of an open gate, else None."""
+        self._name = target.meta.key
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begins; needs a running event loop."""
+        self._tasks = [
+            asyncio.create_task(self._run(), name=f"target {self._name}"),
+            asyncio.create_task(self._board.run(), name=f"board {self._name}"),
+        ]
+
+    def wake(self) -> None:
+        """Something changed: look soon."""
+        self._wake.set()
+
+    async def stop(self, *, drain: bool) -> None:
+        """Ends every shard and this runner."""
+        for task in self._tasks[:1]:
+            task.cancel()
+            await asyncio.wait((task,))
+        await self._stop_shards(list(self._shards), drain=drain, forget=False)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._env.timing.retry_first):
+                await self._board.flush()
+        for task in self._tasks[1:]:
+            task.cancel()
+            await asyncio.wait((task,))
+        metrics.WATCHED_TYPES.labels(self.ref.namespace, self.ref.name).set(0)
+
+    async def barrier(self, timeout: float) -> None:
+        """Waits until everything that the shards received before now is in the journal, or for the
+        timeout.
+        """
+        barriers = [running.shard.state.buffer.barrier() for running in self._shards.values()]
+        if barriers:
+            await asyncio.wait(barriers, timeout=timeout)
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self._look()
+            except StoreUnavailable as error:
+                log.debug("%s waits: %s", self._name, error)
+            except LostRace:
+                self._on_lost(self.ref.uid)
+            except Exception:
+                log.exception("%s: a bug while looking at its watches; they go on as they are", self._name)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._env.timing.renew):
+                    await self._wake.wait()
+
+    async def _look(self) -> None:
+        """One comparison of what should run with what runs."""
+        target = self._env.kinds.targets.get(self.ref.uid)
+        if target is None:
+            return
+        self.target = target
+        gate = await self._env.store.read_gate(self.ref.uid)
+        if gate is None or not gate.open or gate.branch is None:
+            self.branch = None
+            await self._stop_shards(list(self._shards), drain=True, forget=True)
+            await self._adopt(())
+            return
+        if not self._env.catalog.registry.ready:
+            return
+        self.branch = gate.branch
+        table = self._table()
+        if any(spec.sensitive for spec in table.shards):
+            await self._recipients()
+        await self._apply(table, gate)
+        await self._adopt([spec.scope for spec in table.shards])
+        await self._marks()
+
+    async def _adopt(self, wanted: tuple[Scope, ...] | list[Scope]) -> None:
+        if not self._adopted:
+            await self._board.adopt(self.ref.uid, wanted)
+            self._adopted = True
+
+    def _table(self) -> Table:
+        registry = self._env.catalog.registry
+        claims = [
+            claim
+            for rule in self._env.kinds.rules_of(self.target)
+            for claim in resolve(rule, registry).claims
+        ]
+        table = build_table(self.ref.uid, claims, self._env.config.additional_sensitive_resources)
+        metrics.WATCHED_TYPES.labels(self.ref.namespace, self.ref.name).set(table.types)
+        return table
+
+    async def _recipients(self) -> None:
+        """Reads who may decrypt, and numbers the set; a change makes every sealed shard replay (J20)."""
+        now = asyncio.get_running_loop().time()
+        if now - self._sealed_at < self._env.timing.secrets:
+            return
+        try:
+            recipients = await self._env.sealer.recipients(self.target)
+        except TransientError as error:
+            log.info("%s: the recipients cannot be read now: %s", self._name, error)
+            return
+        generation = 0
+        if not isinstance(recipients, Unsealed):
+            numbered = await self._env.store.write_recipients(self.ref.uid, self.fence, recipients)
+            if numbered is None:
+                raise LostRace(f"{self._name}: the lease is no longer held here")
+            generation = numbered
+        if self._sealed_at < 0:
+            self._seals.reported.update(await self._env.store.read_unsealed(self.ref.uid))
+        self._sealed_at = now
+        self._seals.recipients, self._seals.generation = recipients, generation
+
+    async def _apply(self, table: Table, gate: Gate) -> None:
+        wanted = {spec.scope: (spec, self._fingerprint(spec, gate)) for spec in table.shards}
+        await self._stop_shards(
+            [scope for scope in self._shards if scope not in wanted], drain=True, forget=True
+        )
+        changed = [
+            scope
+            for scope, running in self._shards.items()
+            if (replace(running.spec, retained=False), running.fingerprint)
+            != (replace(wanted[scope][0], retained=False), wanted[scope][1])
+        ]
+        await self._stop_shards(changed, drain=True, forget=False)
+        await self._stop_shards(self._lost(), drain=False, forget=False)
+        for scope, (spec, fingerprint) in wanted.items():
+            if scope in self._shards:
+                continue
+            if spec.retained:
+                text = f"{spec.scope.group_resource} is not served reliably now; it is watched once it is"
+                self._board.show(spec, StreamState.BLOCKED, "WatchError", text)
+                continue
+            await self._start_shard(spec, fingerprint)
+
+    def _lost(self) -> list[Scope]:
+        """Shards that ended without the lease and may start again; raises LostRace while it is still not
+        ours.
+        """
+        lost = {scope: running for scope, running in self._shards.items() if running.shard.lost}
+        if any(running.fence == self.fence for running in lost.values()):
+            raise LostRace(f"{self._name}: the lease is no longer held here")
+        return list(lost)
+
+    def _fingerprint(self, spec: ShardSpec, gate: Gate) -> str:
+        """Everything under which a cursor of this shard is valid (J4)."""
+        provider = self._env.kinds.provider(self.target.meta.namespace, self.target.provider)
+        parts: Mapping[str, object] = {
+            "operations": sorted(spec.operations),
+            "namespaces": {name: sorted(ops) for name, ops in sorted(spec.namespace_operations.items())},
+            "noise": self._env.config.noise_filter,
+            "sanitizer": SANITIZER_VERSION,
+            "version": spec.type.version,
+            "recipients": self._seals.generation if spec.sensitive else -1,
+            "sealed": spec.sensitive,
+            "url": provider.url if provider is not None else "",
+            "branch": str(gate.branch),
+            "path": gate.path,
+        }
+        return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+    async def _start_shard(self, spec: ShardSpec, fingerprint: str) -> None:
+        env, config = self._env, self._env.config
+        branch = self.branch
+        if branch is None:
+            return
+        position = Position(
+            branch=branch,
+            scope=spec.scope,
+            fence=lambda: self.fence,
+            fingerprint=fingerprint,
+            limits=Limits(config.target_journal_max_size, config.branch_journal_max_size),
+        )
+        buffer = ShardBuffer()
+        show = partial(self._board.show, spec)
+        state = ShardState(
+            kube=env.kube,
+            store=env.store,
+            spec=spec,
+            target=self.ref,
+            position=position,
+            buffer=buffer,
+            appender=Appender(env.store, position, buffer, on_full=partial(self._full, spec)),
+            intake=Intake(
+                spec=spec,
+                target=self.ref,
+                filter_noise=config.noise_filter,
+                table=await env.catalog.defaults(spec.type),
+                cache=NoopCache(),
+                resolver=env.resolver,
+                seals=self._seals,
+            ),
+            seals=self._seals,
+            timing=env.timing,
+            grace=config.author_attribution_grace if env.resolver is not None else 0.0,
+            memory=env.memory,
+            revision=lambda: env.catalog.registry.revision,
+            show=show,
+            on_missing=env.catalog.trigger,
+        )
+        show(StreamState.REPLAYING, "InitialReplay", "")
+        shard = Shard(state, name=f"{self._name} {spec.scope.group_resource} {spec.scope.namespace or '*'}")
+        self._shards[spec.scope] = _Running(shard, spec, fingerprint, self.fence)
+        shard.start()
+        metrics.SET_CHANGES.labels(self.ref.namespace, self.ref.name, "open").inc()
+
+    def _full(self, spec: ShardSpec, full: bool) -> None:
+        if full:
+            text = "the journal is at its limit; reading pauses until the branch is written"
+            self._board.show(spec, StreamState.BLOCKED, "JournalFull", text)
+        else:
+            self._board.show(spec, StreamState.STREAMING, "AllStreamsReady", "")
+
+    async def _stop_shards(self, scopes: list[Scope], *, drain: bool, forget: bool) -> None:
+        running = [(scope, self._shards[scope]) for scope in scopes]
+        if running:
+            await asyncio.gather(*(item.shard.stop(drain=drain) for _, item in running))
+        for scope, _ in running:
+            del self._shards[scope]
+            metrics.SET_CHANGES.labels(self.ref.namespace, self.ref.name, "close").inc()
+            if forget:
+                self._board.drop(scope)
+
+    async def _marks(self) -> None:
+        """Replays what is wanted and not parked (J14), and shows when shards last saw an event."""
+        marks = await self._env.store.read_marks(self.ref.uid)
+        now = await self._env.store.time_ms() if any(m.needs_replay for m in marks.values()) else 0
+        for scope, running in self._shards.items():
+            mark = marks.get(scope)
+            self._board.seen(scope, running.shard.state.last_event_ms)
+            if mark is not None and mark.needs_replay and not mark.is_parked(now):
+                running.shard.request_replay(mark.wanted)
