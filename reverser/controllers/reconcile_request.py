@@ -25,7 +25,6 @@ from reverser.kube.client import AsyncKube
 from reverser.kube.paths import own_path
 from reverser.store import AsyncStore
 from reverser.store.calls import Call
-from reverser.store.model import BranchKey
 
 AUTHOR_KEY = "gitops-reverser:author:v1:command:{uid}"
 
@@ -126,7 +125,7 @@ class RequestReconciler:
             condition = find(target.conditions, gate)
             if condition is not None and condition.status == FALSE:
                 return f"GitTarget {where} does not stream: {gate} is False ({condition.reason})"
-        branch = BranchKey(target.meta.namespace, target.provider, target.branch)
+        branch = self._world.branch_of(target)
         health = await self._store.read_branch_health(branch)
         if health is not None and not health.ok:
             return f"pushing to branch '{target.branch}' fails: {health.message}"

@@ -81,6 +81,7 @@ class TargetReconciler:
         self._registry = registry
         self._clock = clock
         self._rescans: dict[str, tuple[float, float]] = {}
+        self._names: dict[str, tuple[str, str]] = {}
 
     async def reconcile(self, key: str) -> float | None:
         """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
@@ -89,6 +90,7 @@ class TargetReconciler:
             return None
         target = parse_git_target(obj)
         uid = target.meta.uid
+        self._names[uid] = (target.meta.namespace, target.meta.name)
         provider = await self._world.provider(target.meta.namespace, target.provider)
         validated = validate(
             target,
@@ -130,7 +132,7 @@ class TargetReconciler:
     async def _apply_gate(self, target: GitTarget, validated: Finding, encryption: Finding | None) -> str:
         """Write the gate record where it changed; answers why that was not possible, or nothing."""
         uid = target.meta.uid
-        branch = BranchKey(target.meta.namespace, target.provider, target.branch)
+        branch = self._world.branch_of(target)
         wanted_open = validated.ok and encryption is not None and encryption.ok
         reason = "" if wanted_open else validated.reason if encryption is None else encryption.reason
         gate = Gate(
@@ -155,7 +157,7 @@ class TargetReconciler:
 
     async def _observe(self, target: GitTarget, *, streams: bool) -> Observed:
         uid = target.meta.uid
-        branch = BranchKey(target.meta.namespace, target.provider, target.branch)
+        branch = self._world.branch_of(target)
         pushed = await self._store.last_push(uid)
         holds = sorted((await self._store.read_holds(uid)).values(), key=lambda hold: hold.since_ms)
         held = sum(hold.held for hold in holds)
@@ -227,5 +229,6 @@ class TargetReconciler:
 
     async def _retire(self, uid: str, gate: Gate, branch: BranchKey) -> None:
         closed = Gate(False, gate.generation, branch, gate.path, DELETED)
-        await self._store.append_retire(branch, RetireEntry(TargetRef(uid, branch.namespace, "")))
+        namespace, name = self._names.pop(uid, (branch.namespace, ""))
+        await self._store.append_retire(branch, RetireEntry(TargetRef(uid, namespace, name)))
         await self._store.write_gate(uid, closed)

@@ -20,6 +20,7 @@ from reverser.kinds.parse import (
 )
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import own_path
+from reverser.store.model import BranchKey
 
 PROVIDERS, TARGETS = "gitproviders", "gittargets"
 RULES, CLUSTER_RULES = "watchrules", "clusterwatchrules"
@@ -78,6 +79,11 @@ class World:
     def requests(self) -> list[CommitRequest]:
         """All CommitRequests."""
         return [parse_commit_request(obj) for obj in self._caches[REQUESTS].items()]
+
+    @staticmethod
+    def branch_of(target: GitTarget) -> BranchKey:
+        """The branch that a target writes."""
+        return BranchKey(target.meta.namespace, target.provider, target.branch)
 
     def rules_of(self, target: GitTarget) -> list[WatchRule]:
         """The rules that name a target."""

@@ -1,0 +1,229 @@
+"""The controllers as one running thing: caches in, work queues, hints, election around it all.
+
+Two queues, because a GitProvider's check may wait half a minute for a remote that does not answer, and
+nothing else may wait for it. What a worker does with an error is decided here and nowhere else: an error
+leaves the status as it was and brings the key back with back-off; a bug is logged whole and treated alike,
+so that one odd object cannot end the loop for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from gitwriter.messages import validate_templates
+from reverser.controllers.checks import Checks, CheckSettings
+from reverser.controllers.election import Election
+from reverser.controllers.events import Recorder
+from reverser.controllers.reconcile_provider import ProviderReconciler
+from reverser.controllers.reconcile_request import RequestReconciler
+from reverser.controllers.reconcile_rule import RuleReconciler
+from reverser.controllers.reconcile_target import TargetReconciler
+from reverser.controllers.status import StatusWriter
+from reverser.controllers.wakeups import Key, hinted, rule_key, wake_ups
+from reverser.controllers.workqueue import WorkQueue
+from reverser.controllers.world import PROVIDERS, REQUESTS, RESOURCES, TARGETS, Cache, Object, World
+from reverser.errors import KubeForbidden, KubeNotFound, ReverserError, StoreUnavailable, TransientError
+from reverser.kube.client import AsyncKube
+from reverser.kube.paths import core_path
+from reverser.store import AsyncStore
+from watchers.registry import Registry
+
+WORKERS = 4
+PROVIDER_WORKERS = 8
+RETIRE_EVERY = 10.0
+HINT_DELAY = 0.2
+"""Seconds for which hints about one target are gathered: shards change state in swarms."""
+HOPELESS_RETRY = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class WatchedCache(Cache, Protocol):
+    """A cache that tells of changes."""
+
+    def on_change(self, callback: Callable[[Object | None, Object | None], None]) -> None:
+        """Call back with (old, new) for each change from now on; None stands for not existing."""
+        ...
+
+
+class ControllerRuntime:
+    """The elected controllers of one process.
+
+    ``caches`` holds a synchronised cache for each of the five resources; ``registry`` answers with the
+    served types as the watchers of this process know them.
+    """
+
+    def __init__(
+        self,
+        kube: AsyncKube,
+        store: AsyncStore,
+        config: CheckSettings,
+        *,
+        caches: Mapping[str, WatchedCache],
+        registry: Callable[[], Registry],
+        identity: str = "",
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._config = config
+        self._caches = caches
+        self._registry = registry
+        self._identity = identity or f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+        self._leading = False
+        self.world = World(kube, caches)
+        self._queue: WorkQueue[Key] = WorkQueue()
+        self._provider_queue: WorkQueue[Key] = WorkQueue()
+        self._retire_now = asyncio.Event()
+
+    @property
+    def leading(self) -> bool:
+        """True while this process runs the controllers."""
+        return self._leading
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Campaign, and control while elected, until ``stop``."""
+        for resource in RESOURCES:
+            self._caches[resource].on_change(self._listener(resource))
+        namespace = await self._lease_namespace()
+        election = Election(self._kube, namespace=namespace, identity=self._identity)
+        await election.run(stop, lambda lost: self._lead(election, lost))
+
+    async def _lease_namespace(self) -> str:
+        """The namespace of the Lease; ``default`` where the configured one does not exist."""
+        name = self._config.command_namespace
+        try:
+            await self._kube.get(core_path("namespaces", name=name))
+        except KubeNotFound:
+            _log.warning("namespace %s does not exist; the controllers' Lease is kept in default", name)
+            return "default"
+        except (TransientError, KubeForbidden):
+            return name
+        return name
+
+    def _listener(self, resource: str) -> Callable[[Object | None, Object | None], None]:
+        def changed(old: Object | None, new: Object | None) -> None:
+            if not self._leading:
+                return
+            for key in wake_ups(resource, old, new, self.world):
+                self._add(key)
+            if resource == TARGETS and new is None:
+                self._retire_now.set()
+
+        return changed
+
+    def _add(self, key: Key, after: float = 0.0) -> None:
+        queue = self._provider_queue if key[0] == PROVIDERS else self._queue
+        queue.add(key, after)
+
+    async def _lead(self, election: Election, lost: asyncio.Event) -> None:
+        """Everything that runs while this process leads; ends when ``lost`` is set."""
+        recorder = Recorder(self._kube, instance=self._identity)
+        writer = StatusWriter(self._kube, recorder, lambda: election.held)
+        checks = Checks(self._kube, self._config, validate_templates=validate_templates)
+        targets = TargetReconciler(
+            self.world,
+            self._store,
+            writer=writer,
+            recorder=recorder,
+            checks=checks,
+            registry=self._registry,
+        )
+        providers = ProviderReconciler(
+            self.world, self._store, writer=writer, recorder=recorder, checks=checks
+        )
+        rules = RuleReconciler(self.world, self._store, writer=writer, registry=self._registry)
+        requests = RequestReconciler(self.world, self._store, kube=self._kube, writer=writer)
+
+        async def reconcile(key: Key) -> float | None:
+            resource, name = key
+            if resource == PROVIDERS:
+                return await providers.reconcile(name)
+            if resource == TARGETS:
+                return await targets.reconcile(name)
+            if resource == REQUESTS:
+                return await requests.reconcile(name)
+            return await rules.reconcile(resource, name)
+
+        self._queue, self._provider_queue = WorkQueue(), WorkQueue()
+        self._leading = True
+        for resource in RESOURCES:
+            for name in self.world.keys(resource):
+                self._add((resource, name))
+        loops = [self._work(self._queue, reconcile) for _ in range(WORKERS)]
+        loops += [self._work(self._provider_queue, reconcile) for _ in range(PROVIDER_WORKERS)]
+        loops += [self._listen(), self._follow_registry(), self._retire(targets)]
+        tasks = [asyncio.ensure_future(loop) for loop in loops]
+        over = asyncio.ensure_future(lost.wait())
+        try:
+            ended, _ = await asyncio.wait([over, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                await task
+        finally:
+            self._leading = False
+            for task in (over, *tasks):
+                task.cancel()
+            await asyncio.gather(over, *tasks, return_exceptions=True)
+
+    async def _work(self, queue: WorkQueue[Key], reconcile: Callable[[Key], Awaitable[float | None]]) -> None:
+        while True:
+            key = await queue.get()
+            try:
+                requeue = await reconcile(key)
+            except TransientError as error:
+                delay = queue.failed(key, error.retry_after)
+                _log.info("%s %s is looked at again in %.0f s: %s", *key, delay, error)
+            except ReverserError as error:
+                delay = queue.failed(key, HOPELESS_RETRY)
+                _log.warning("%s %s is looked at again in %.0f s: %s", *key, delay, error)
+            except Exception:  # noqa: BLE001 - a bug met by one object must not stop the others
+                _log.exception("%s %s could not be judged; this is a bug", *key)
+                queue.failed(key, HOPELESS_RETRY)
+            else:
+                queue.done(key, requeue)
+
+    async def _listen(self) -> None:
+        """Turn hints of the store into looks; while Redis is away, the cadences do."""
+        while True:
+            try:
+                async with self._store.subscribe("target:*", "branch:*", "request:*") as hints:
+                    while True:
+                        hint = await hints.get(5.0)
+                        if hint is not None:
+                            for key in hinted(hint.topic, self.world):
+                                self._add(key, 0.0 if key[0] == REQUESTS else HINT_DELAY)
+            except StoreUnavailable as error:
+                _log.info("hints are not received now: %s", error)
+                await asyncio.sleep(2.0)
+
+    async def _follow_registry(self) -> None:
+        """Look at all rules and targets when the served types changed."""
+        known = (-1, False)
+        while True:
+            registry = self._registry()
+            if (registry.revision, registry.ready) != known:
+                known = (registry.revision, registry.ready)
+                for rule in self.world.rules():
+                    self._add(rule_key(rule))
+                for name in self.world.keys(TARGETS):
+                    self._add((TARGETS, name))
+            await asyncio.sleep(1.0)
+
+    async def _retire(self, targets: TargetReconciler) -> None:
+        """Retire targets that are gone, at once when a deletion was seen and regularly besides."""
+        while True:
+            try:
+                await targets.retire_missing()
+            except ReverserError as error:
+                _log.info("deleted targets are retired later: %s", error)
+            try:
+                async with asyncio.timeout(RETIRE_EVERY):
+                    await self._retire_now.wait()
+            except TimeoutError:
+                continue
+            self._retire_now.clear()

@@ -1,0 +1,38 @@
+"""A cluster with the CRDs and two namespaces, one real store, one bare repository."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from reverser.kube.client import AsyncKube
+from reverser.sandbox.thread import SandboxServer
+from reverser.store import AsyncStore
+from tests.controllers.cluster import Cluster, bare_repository
+
+
+@pytest.fixture
+def sandbox() -> Iterator[SandboxServer]:
+    with SandboxServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def kube(sandbox: SandboxServer) -> AsyncIterator[AsyncKube]:
+    client = await AsyncKube.connect(str(sandbox.kubeconfig_path))
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def cluster(kube: AsyncKube, async_store: AsyncStore) -> Cluster:
+    found = Cluster(kube, async_store)
+    await found.install("shop", "depot")
+    return found
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return bare_repository(tmp_path / "repo.git")
