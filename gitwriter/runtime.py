@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from pathlib import Path
 
 from gitwriter.git.repository import BareRepository
@@ -56,6 +57,20 @@ class WriterRuntime:
         """Running writers close their windows, push once without cooldown, and end."""
         self._stopping.set()
 
+    def drain(self, *, seconds: float) -> None:
+        """After ``begin_shutdown``: close the windows of the branches written here and push once more.
+
+        What is not done in time stays in the journal.
+        """
+        deadline = time.monotonic() + seconds
+        with self._lock:
+            branches = [memory.branch for memory in self._memories.values() if memory.entries]
+        for branch in branches:
+            if time.monotonic() >= deadline:
+                logger.warning("shutdown: no time left; the journal keeps the rest")
+                return
+            self.write(branch)
+
     def write(self, branch: BranchKey) -> None:
         """Write what is due on a branch. Does nothing where another writer holds it."""
         with self._lock:
@@ -84,7 +99,7 @@ class WriterRuntime:
 
     def _run(self, branch: BranchKey, lease: BranchLease) -> tuple[str, int | None]:
         with self._lock:
-            memory = self._memories.setdefault(branch.id, BranchMemory())
+            memory = self._memories.setdefault(branch.id, BranchMemory(branch))
         return BranchWriter(self._edges, lease, memory).run()
 
     def _open_clone(self, branch: BranchKey, provider: GitProvider) -> BareRepository:

@@ -21,6 +21,12 @@ def begin_shutdown() -> None:
         runtime.begin_shutdown()
 
 
+def drain(*, seconds: float) -> None:
+    """After ``begin_shutdown``: push what this process had open."""
+    for runtime in _runtime:
+        runtime.drain(seconds=seconds)
+
+
 @shared_task(name="gitwriter.write_branch", ignore_result=True, acks_late=False)
 def write_branch(namespace: str, provider: str, branch: str) -> None:
     """Write what is due on a branch; does nothing where another worker holds it."""

@@ -58,6 +58,7 @@ CLOSED_GATE_RECHECK_MS = 30_000
 class BranchMemory:
     """What a process remembers of a branch between runs. Losing it costs time, never a change."""
 
+    branch: BranchKey
     entries: list[Stored] = field(default_factory=list)
     first_seen: dict[str, int] = field(default_factory=dict)
     attempts: int = 0

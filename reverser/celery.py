@@ -36,11 +36,19 @@ def _prepare_worker(**_arguments: Any) -> None:
 
 
 @signals.worker_shutting_down.connect
-def _drain_worker(**_arguments: Any) -> None:
-    """Close windows and push once more before the pool ends."""
+def _begin_shutdown(**_arguments: Any) -> None:
+    """Running writers close their windows and end."""
     from reverser.workerprocess import begin_shutdown
 
     begin_shutdown()
+
+
+@signals.worker_shutdown.connect
+def _drain_worker(**_arguments: Any) -> None:
+    """Branches with an open window are written once more."""
+    from reverser.workerprocess import drain
+
+    drain()
 
 
 @signals.beat_init.connect

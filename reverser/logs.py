@@ -10,6 +10,20 @@ from typing import Any
 import structlog
 
 
+# One line per task or request is no news to an operator.
+_CHATTY = (
+    "kombu",
+    "amqp",
+    "urllib3",
+    "aiohttp.access",
+    "celery.app.trace",
+    "celery.beat",
+    "celery.worker.strategy",
+    "celery.utils.functional",
+    "asyncio",
+)
+
+
 def configure(options: Mapping[str, Any]) -> None:
     """Route every logger of the process through structlog to standard error."""
     shared: list[structlog.typing.Processor] = [
@@ -42,5 +56,6 @@ def configure(options: Mapping[str, Any]) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for noisy in ("kombu", "amqp", "urllib3", "aiohttp.access", "celery.utils.functional", "git.cmd"):
-        logging.getLogger(noisy).setLevel("WARNING")
+    if level != "DEBUG":
+        for noisy in _CHATTY:
+            logging.getLogger(noisy).setLevel("WARNING")

@@ -12,6 +12,8 @@ from reverser.wiring import config
 
 logger = logging.getLogger(__name__)
 
+DRAIN_SECONDS = 15.0
+
 
 def _open_health(process: str) -> None:
     settings = config()
@@ -49,6 +51,13 @@ def begin_shutdown() -> None:
     from gitwriter import tasks
 
     tasks.begin_shutdown()
+
+
+def drain() -> None:
+    """The pool has ended: close what is still open here and push once more."""
+    from gitwriter import tasks
+
+    tasks.drain(seconds=DRAIN_SECONDS)
 
 
 def prepare_beat() -> None:
