@@ -27,7 +27,6 @@ _CONFIG = {
     "fastimport.unpackLimit": "100",
     "http.lowSpeedLimit": "1",
     "http.lowSpeedTime": "45",
-    "http.followRedirects": "initial",
     "protocol.version": "2",
 }
 

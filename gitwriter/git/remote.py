@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from reverser.trust.urls import RepositoryUrl, Scheme, parse_repository_url
 from reverser.trust.values import SecretValue
 
 _log = logging.getLogger(__name__)
+
+_PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
 
 # Read as git's "global" configuration, which also reaches the receiving side of a file:// remote; that
 # side may belong to another user, so ownership checks are off. Nothing that concerns hooks may stand here:
@@ -64,6 +67,7 @@ class Remote:
         with MemoryFiles() as files:
             config = _SHARED
             if self.url.web:
+                environment.update({name: os.environ[name] for name in _PROXIES if name in os.environ})
                 config += self._http(files)
             elif self.url.scheme is Scheme.SSH:
                 environment["GIT_SSH_VARIANT"] = "ssh"
@@ -76,6 +80,8 @@ class Remote:
         header = self._authorization()
         if header:
             lines.append(f'extraHeader = "{_quoted(header)}"')
+            # git would send the header to wherever the first answer redirects
+            lines.append("followRedirects = false")
         if tls.ca:
             lines.append(f"sslCAInfo = {files.add(tls.ca)}")
         if tls.client_cert:

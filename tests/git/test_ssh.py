@@ -1,0 +1,150 @@
+"""Against OpenSSH: key types, passphrases, and host trust that fails closed."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitwriter.git.remote import Remote
+from gitwriter.git.repository import list_remote
+from reverser.errors import RemoteUnavailable, SecretMalformed
+from reverser.trust.credentials import parse_credentials
+from reverser.trust.hosts import KnownHosts, resolve_known_hosts
+from reverser.trust.urls import parse_repository_url
+from tests.git.helpers import bare, git
+from tests.git.servers import GitSsh, git_ssh, require_sshd, ssh_keygen
+from tests.git.test_http import write
+
+KEYS = {
+    "ed25519": (["-t", "ed25519"], ""),
+    "ed25519-passphrase": (["-t", "ed25519"], "open sesame"),
+    "ecdsa": (["-t", "ecdsa", "-b", "384"], ""),
+    "ecdsa-pem": (["-t", "ecdsa", "-m", "PEM"], ""),
+    "rsa": (["-t", "rsa", "-b", "2048"], ""),
+    "rsa-pem-passphrase": (["-t", "rsa", "-b", "2048", "-m", "PEM"], "open sesame"),
+    "rsa-pkcs8": (["-t", "rsa", "-b", "2048", "-m", "PKCS8"], ""),
+}
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    require_sshd()
+    folder = tmp_path_factory.mktemp("keys")
+    return {
+        name: ssh_keygen(folder / name, *arguments, passphrase=passphrase)
+        for name, (arguments, passphrase) in KEYS.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def server(keys: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitSsh]:
+    root = tmp_path_factory.mktemp("srv")
+    bare(root / "origin.git")
+    public = [key.with_name(key.name + ".pub").read_text().strip() for key in keys.values()]
+    with git_ssh(tmp_path_factory.mktemp("sshd"), root, public) as running:
+        yield running
+
+
+def remote(
+    server: GitSsh, key: bytes, hosts: KnownHosts, *, entry: str = "identity", **more: bytes
+) -> Remote:
+    url = parse_repository_url(server.url())
+    data = {entry: key} | {name.replace("_", "-"): value for name, value in more.items()}
+    return Remote(url, parse_credentials(data, url, secret="cred"), hosts)
+
+
+def pinned(server: GitSsh, *, hashed: bool = False) -> KnownHosts:
+    return resolve_known_hosts(server.known_hosts(hashed=hashed))
+
+
+@pytest.mark.parametrize("name", list(KEYS))
+def test_every_kind_of_key(server: GitSsh, keys: dict[str, Path], tmp_path: Path, name: str) -> None:
+    """A05, K8: each key type and each PEM dress pushes; a passphrase opens the key in memory."""
+    passphrase = KEYS[name][1].encode()
+    more = {"ssh_password": passphrase} if passphrase else {}
+    target = remote(server, keys[name].read_bytes(), pinned(server), **more)
+    tip = write(target, tmp_path / "c")
+    assert git(server.root / "origin.git", "rev-parse", "main") == tip
+
+
+def test_damaged_but_repairable_key(server: GitSsh, keys: dict[str, Path]) -> None:
+    """110: CRLF and a missing final newline are repaired; the key reaches ssh with mode 0600."""
+    text = keys["ed25519"].read_bytes().strip().replace(b"\n", b"\r\n")
+    assert list_remote(remote(server, text, pinned(server), entry="ssh-privatekey")).head in (None, "main")
+
+
+def test_hashed_hosts(server: GitSsh, keys: dict[str, Path]) -> None:
+    """A06 (e): a hashed [host]:port entry is honoured."""
+    list_remote(remote(server, keys["ed25519"].read_bytes(), pinned(server, hashed=True)))
+
+
+def test_a_certificate_authority_line_is_no_plain_key(
+    server: GitSsh, keys: dict[str, Path], tmp_path: Path
+) -> None:
+    """K7: the host's own key behind @cert-authority vouches for certificates, not for itself."""
+    line = b"@cert-authority * " + server.known_hosts().split(b" ", 1)[1]
+    with pytest.raises(RemoteUnavailable):
+        list_remote(remote(server, keys["ed25519"].read_bytes(), resolve_known_hosts(line)))
+
+
+@pytest.mark.parametrize("case", ["wrong key", "other host", "revoked"])
+def test_an_unknown_host_is_not_trusted(
+    server: GitSsh, keys: dict[str, Path], tmp_path: Path, case: str
+) -> None:
+    """A06 (b): a host whose key is not pinned, or is revoked, is refused before any login."""
+    content = server.known_hosts()
+    if case == "wrong key":
+        other = ssh_keygen(tmp_path / "other", "-t", "ed25519").with_suffix(".pub").read_text().split()
+        content = f"[127.0.0.1]:{server.port} {other[0]} {other[1]}\n".encode()
+    elif case == "other host":
+        content = content.replace(b"127.0.0.1", b"127.0.0.9")
+    else:
+        content = b"@revoked " + content
+    before = server.log.read_text().count("Accepted publickey")
+    with pytest.raises(RemoteUnavailable):
+        list_remote(remote(server, keys["ed25519"].read_bytes(), resolve_known_hosts(content)))
+    assert server.log.read_text().count("Accepted publickey") == before
+
+
+def test_the_insecure_switch_is_loud(
+    server: GitSsh, keys: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A06 (d): without any source the switch connects, and warns at each use."""
+    hosts = resolve_known_hosts(b"", allow_missing=True)
+    target = remote(server, keys["ed25519"].read_bytes(), hosts)
+    with caplog.at_level(logging.WARNING):
+        list_remote(target)
+        list_remote(target)
+    assert sum("NOT verified" in record.message for record in caplog.records) == 2
+
+
+def test_no_hosts_no_connection(server: GitSsh, keys: dict[str, Path]) -> None:
+    """A06 (a): a remote without resolved host keys is an error of configuration."""
+    url = parse_repository_url(server.url())
+    credentials = parse_credentials({"identity": keys["ed25519"].read_bytes()}, url)
+    with pytest.raises(SecretMalformed):
+        list_remote(Remote(url, credentials, None))
+
+
+def test_the_key_is_nowhere_to_be_seen(server: GitSsh, keys: dict[str, Path], tmp_path: Path) -> None:
+    """A05: while git runs, neither arguments nor environments nor files hold the key; afterwards no
+    descriptor does."""
+    target = remote(server, keys["ed25519"].read_bytes(), pinned(server))
+    needle = keys["ed25519"].read_bytes().splitlines()[2]
+    with target.environment() as environment:
+        assert not any(needle.decode() in value for value in environment.values())
+        config = environment["GIT_SSH_COMMAND"].split()[-1]
+        assert Path(config).stat().st_mode & 0o777 == 0o600
+        identity = next(
+            line.split()[1] for line in Path(config).read_text().splitlines() if "IdentityFile" in line
+        )
+        shown = subprocess.run(["ssh-keygen", "-y", "-f", identity], capture_output=True, check=True)
+        assert shown.stdout.split()[:2] == keys["ed25519"].with_suffix(".pub").read_bytes().split()[:2]
+    assert not Path(config).exists()
+    write(target, tmp_path / "c")
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or needle not in file.read_bytes()
