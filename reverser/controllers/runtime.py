@@ -14,7 +14,7 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from gitwriter.messages import validate_templates
 from reverser.controllers.checks import Checks, CheckSettings
@@ -47,16 +47,20 @@ _log = logging.getLogger(__name__)
 class WatchedCache(Cache, Protocol):
     """A cache that tells of changes."""
 
-    def on_change(self, callback: Callable[[Object | None, Object | None], None]) -> None:
-        """Call back with (old, new) for each change from now on; None stands for not existing."""
+    def on_change(self, listener: Callable[[str, dict[str, Any] | None], None]) -> None:
+        """Tell (key, object) of everything known and of each change; None = it is gone."""
+        ...
+
+    async def wait_synced(self, timeout: float | None = None) -> bool:
+        """Wait for the first complete list; whether it is there."""
         ...
 
 
 class ControllerRuntime:
     """The elected controllers of one process.
 
-    ``caches`` holds a synchronised cache for each of the five resources; ``registry`` answers with the
-    served types as the watchers of this process know them.
+    ``caches`` holds a started cache of each of the five resources, ``registry`` answers with the served
+    types; both are those of the watcher in this process (``WatcherRuntime.informers``, ``.registry``).
     """
 
     def __init__(
@@ -90,6 +94,9 @@ class ControllerRuntime:
         """Campaign, and control while elected, until ``stop``."""
         for resource in RESOURCES:
             self._caches[resource].on_change(self._listener(resource))
+        for resource in RESOURCES:
+            while not stop.is_set() and not await self._caches[resource].wait_synced(1.0):
+                _log.debug("controllers wait for the first list of %s", resource)
         namespace = await self._lease_namespace()
         election = Election(self._kube, namespace=namespace, identity=self._identity)
         await election.run(stop, lambda lost: self._lead(election, lost))
@@ -106,8 +113,13 @@ class ControllerRuntime:
             return name
         return name
 
-    def _listener(self, resource: str) -> Callable[[Object | None, Object | None], None]:
-        def changed(old: Object | None, new: Object | None) -> None:
+    def _listener(self, resource: str) -> Callable[[str, dict[str, Any] | None], None]:
+        known: dict[str, Object] = {}
+
+        def changed(name: str, new: dict[str, Any] | None) -> None:
+            old = known.pop(name, None)
+            if new is not None:
+                known[name] = new
             if not self._leading:
                 return
             for key in wake_ups(resource, old, new, self.world):

@@ -37,6 +37,10 @@ class Cache(Protocol):
         """The objects that it holds."""
         ...
 
+    def get(self, namespace: str, name: str) -> Object | None:
+        """One object; ``namespace`` is empty for a cluster-scoped one."""
+        ...
+
 
 def object_key(obj: Object) -> str:
     """``namespace/name``, or the name alone."""
@@ -54,7 +58,8 @@ class World:
 
     def raw(self, resource: str, key: str) -> Object | None:
         """One object as JSON."""
-        return next((obj for obj in self._caches[resource].items() if object_key(obj) == key), None)
+        namespace, _, name = key.rpartition("/")
+        return self._caches[resource].get(namespace, name)
 
     def keys(self, resource: str) -> list[str]:
         """The keys of all objects of a resource."""

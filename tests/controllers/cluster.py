@@ -26,6 +26,7 @@ from reverser.controllers.world import (
     RULES,
     TARGETS,
     World,
+    object_key,
 )
 from reverser.errors import KubeConflict, KubeNotFound
 from reverser.kube.client import AsyncKube
@@ -57,6 +58,10 @@ class ListedCache:
 
     def items(self) -> list[dict[str, Any]]:
         return self.found
+
+    def get(self, namespace: str, name: str) -> dict[str, Any] | None:
+        key = f"{namespace}/{name}" if namespace else name
+        return next((obj for obj in self.found if object_key(obj) == key), None)
 
 
 class Cluster:
