@@ -131,7 +131,7 @@ class Seals:
                 return replace(base, presence=Presence.PRESENT)
             await self._sealed_again(ref)
             text, digest, generation = sealed
-            return replace(base, body=text, sealed=True, digest=digest, recipients_generation=self.generation)
+            return replace(base, body=text, sealed=True, digest=digest, recipients_generation=generation)
 
         return list(await asyncio.gather(*(one(item) for item in objects))), shown
 
