@@ -23,7 +23,7 @@ from .inventory import Inventory
 from .issues import Actor, Diagnostic, Issue, IssueKind, refusal_message, refusal_reason
 from .limits import DEFAULT_LIMITS, Limits
 from .placement.templates import validate_placement
-from .tree import DirectoryTree, MemoryTree, Tree, TreeEntry, blob_id
+from .tree import DirectoryTree, MemoryRepository, MemoryTree, RepositoryTree, Tree, TreeEntry, blob_id
 from .writeplan import plan_writes
 
 __all__ = [
@@ -42,9 +42,11 @@ __all__ = [
     "Issue",
     "IssueKind",
     "Limits",
+    "MemoryRepository",
     "MemoryTree",
     "Outcome",
     "Policy",
+    "RepositoryTree",
     "SkipReason",
     "Sweep",
     "Tree",

@@ -148,6 +148,7 @@ class SkipReason(StrEnum):
     ENCRYPTED = "encrypted-document"
     NAMESPACE_UNDECLARED = "namespace-undeclared"
     WRITE_FAN_IN = "write-fan-in"
+    WRITE_ESCAPES_SCOPE = "write-escapes-scope"
     INVALID_PATH = "invalid_path"
     SENSITIVE_APPEND = "sensitive_append"
     PLAINTEXT_ONTO_ENCRYPTED = "plaintext_onto_encrypted"

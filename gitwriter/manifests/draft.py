@@ -30,6 +30,7 @@ from .filework import DesiredDocument, FileWork
 from .identity import ObjectKey, placement_sort_key
 from .inventory import DocumentRef, Inventory
 from .kustomize.edits import KustomizationEdits
+from .kustomize.outside import is_outside
 from .kustomize.route import Routed, SourceRouter
 from .loading import YamlError, load_document
 from .placement.resolve import Place, Placer, Registration, path_problem, registration
@@ -123,6 +124,8 @@ class Draft:
         self._note(number, Outcome.SKIPPED, path=path, code=code.value, message=message)
 
     def _bytes(self, path: str) -> bytes:
+        if path in self._inventory.outside.files:
+            return self._inventory.outside.files[path]
         return self._tree.read(self._inventory.files[path].entry.blob)
 
     def _work(self, path: str) -> FileWork:
@@ -184,6 +187,9 @@ class Draft:
             self._new.append((key, number, change))
 
     def _reseal(self, number: int, change: Upsert, ref: DocumentRef) -> None:
+        if is_outside(ref.path):
+            self._escapes(number, ref.path)
+            return
         record = self._inventory.files[ref.path]
         if change.sealed is None:
             if change.unchanged_blob is not None and change.unchanged_blob == record.entry.blob:
@@ -211,6 +217,10 @@ class Draft:
             self._own(number, ref.path)
             self._note(number, Outcome.UPDATED, path=ref.path)
 
+    def _escapes(self, number: int, path: str) -> None:
+        text = f"{path} lies outside the target path and is only read; change it there or widen the path"
+        self._skip(number, SkipReason.WRITE_ESCAPES_SCOPE, text, path)
+
     def _fan_in(self, number: int, ref: DocumentRef) -> None:
         roots = ", ".join(self._inventory.context.fan_in(ref.path))
         text = f"{ref.path} is read-only here: several builds use it ({roots}); give each its own file"
@@ -226,6 +236,12 @@ class Draft:
                 code, text = routed.problem
                 self._skip(number, code, text, ref.path)
                 return
+            outside = next((edits.path for edits in routed.edits if is_outside(edits.path)), None)
+            if outside is None and is_outside(ref.path) and routed.changes_source:
+                outside = ref.path
+            if outside is not None:
+                self._escapes(number, outside)
+                return
             self.rendered[number] = routed
             if routed.edits and not change.update:
                 self._skip(
@@ -237,6 +253,11 @@ class Draft:
             value = routed.source
             if routed.edits:
                 self._note(number, Outcome.UPDATED, path=routed.edits[-1].path)
+            if is_outside(ref.path):
+                if not routed.edits:
+                    self._note(number, Outcome.UNCHANGED, path=ref.path)
+                self._written.add((ref.path, ref.fact.index))
+                return
         desired = DesiredDocument(value, kept, change.optional)
         if not change.update and self._would_change(ref, desired):
             self._skip(
@@ -276,6 +297,9 @@ class Draft:
             self._remove(number, ref)
 
     def _remove(self, number: int, ref: DocumentRef) -> bool:
+        if is_outside(ref.path):
+            self._escapes(number, ref.path)
+            return False
         if self._inventory.context.fan_in(ref.path):
             self._fan_in(number, ref)
             return False
@@ -306,6 +330,9 @@ class Draft:
         ref, _undeclared = self._locate(change.key, namespaced=change.namespaced)
         if ref is None:
             self._skip(number, SkipReason.PATCH_NO_PARENT, "Git holds no document for this object")
+            return
+        if is_outside(ref.path):
+            self._escapes(number, ref.path)
             return
         work = self._work(ref.path)
         if ref.fact.has_sops or work.whole is not None or ref.fact.index in work.removals:
@@ -450,6 +477,8 @@ class Draft:
             data = work.apply(lambda index, result, path=path: self._edited(path, index, result))  # type: ignore[misc]
             if data is None and work.original is not None:
                 for kustomization in self._inventory.context.listing(path):
+                    if is_outside(kustomization.path):
+                        continue
                     edits = self._kustomization(kustomization.path, kustomization.directory)
                     edits.removed.add(path)
                     for number in self.owners.get(path, ()):

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from .facts import DocumentFact, FileFacts, IndexCache, read_facts
 from .identity import NameKey, is_known_cluster_scoped
 from .ignore import IGNORE_FILE, NO_RULES, IgnoreRules, parse_ignore
-from .kustomize.context import KustomizeContext, build_context
+from .kustomize.context import KustomizeContext, build_context, resolve_entry
 from .kustomize.model import Kustomization, parse_kustomization
+from .kustomize.outside import Outside, read_outside
 from .limits import DEFAULT_LIMITS, Limits
 from .roles import Role, role_of
-from .tree import MODE_FILE, Tree, TreeEntry, blob_id
+from .tree import MODE_FILE, RepositoryTree, Tree, TreeEntry, blob_id
 
 Reader = Callable[[str], bytes]
 
@@ -57,6 +58,8 @@ class Inventory:
         self.total_files = 0
         self.retained: dict[str, FileRecord] = {}
         self.suspects: dict[str, FileRecord] = {}
+        self.outside = Outside()
+        self._repository: RepositoryTree | None = None
         self._cache = cache if cache is not None else IndexCache()
         self._kustomizations: dict[str, Kustomization] = {}
         self._values_sources: dict[str, tuple[str, ...]] = {}
@@ -71,6 +74,8 @@ class Inventory:
     ) -> Inventory:
         """Index a whole tree; bytes already known to the cache are not read again."""
         empty = cls(cache=cache, limits=limits)
+        if isinstance(tree, RepositoryTree):
+            empty._repository = tree
         return empty.updated(tree.entries(), tree.read)
 
     def updated(
@@ -159,6 +164,8 @@ class Inventory:
         other.total_files = self.total_files
         other.retained = dict(self.retained)
         other.suspects = dict(self.suspects)
+        other.outside = self.outside
+        other._repository = self._repository
         other._kustomizations = dict(self._kustomizations)
         other._values_sources = dict(self._values_sources)
         other._by_name = dict(self._by_name)
@@ -169,6 +176,7 @@ class Inventory:
     def _reset(self) -> None:
         blank = Inventory(cache=self._cache, limits=self.limits)
         blank.rules = self.rules
+        blank._repository = self._repository
         for name, value in vars(blank).items():
             setattr(self, name, value)
 
@@ -206,6 +214,7 @@ class Inventory:
             parsed = known._kustomizations.get(entry.path) if same and known is not None else None
             graph_changed |= self._remember(entry.path, record, read, parsed)
         old_patches = self.context.patches
+        old_outside = self.outside
         if graph_changed or (self._kustomizations and ({entry.path for entry in fresh} or gone)):
             self._rebuild_context()
         moved = old_patches ^ self.context.patches
@@ -217,6 +226,9 @@ class Inventory:
         for entry in fresh:
             if entry.path not in self.context.patches:
                 after.extend(self._refs(entry.path, self.files[entry.path]))
+        if self.outside is not old_outside:
+            before.extend(_outside_refs(old_outside, self.limits))
+            after.extend(_outside_refs(self.outside, self.limits))
         self._reindex(before, after)
 
     def _refs(self, path: str, record: FileRecord) -> list[DocumentRef]:
@@ -269,13 +281,24 @@ class Inventory:
         by_directory: dict[str, Kustomization] = {}
         for _path, kustomization in sorted(self._kustomizations.items()):
             by_directory.setdefault(kustomization.directory, kustomization)
+        if self._repository is not None:
+            limit = self.limits.file_bytes
+            self.outside = read_outside(by_directory.values(), self._repository, max_bytes=limit)
+            for kustomization in self.outside.kustomizations.values():
+                by_directory.setdefault(kustomization.directory, kustomization)
         self.context = build_context(by_directory, is_file=self._is_file, is_patch=self._is_patch)
 
     def _is_file(self, path: str) -> bool:
+        if path in self.outside.files:
+            return path not in self.outside.kustomizations
         record = self.files.get(path)
         return record is not None and record.role not in (Role.SYMLINK, Role.SUBMODULE)
 
     def _is_patch(self, path: str) -> bool:
+        if path in self.outside.files:
+            return any(
+                doc.is_krm for doc in read_facts(self.outside.files[path], limits=self.limits).documents
+            )
         record = self.files.get(path)
         return (
             record is not None
@@ -284,8 +307,9 @@ class Inventory:
         )
 
     def kustomization_files(self) -> list[Kustomization]:
-        """Every kustomization of the path, also a second one in a folder, in path order."""
-        return [kustomization for _path, kustomization in sorted(self._kustomizations.items())]
+        """Every kustomization of the path and of its bases, also a second one in a folder, in path order."""
+        found = {**self._kustomizations, **self.outside.kustomizations}
+        return [kustomization for _path, kustomization in sorted(found.items())]
 
     def _reindex(self, before: list[DocumentRef], after: list[DocumentRef]) -> None:
         lost: dict[NameKey, set[tuple[str, int]]] = {}
@@ -317,6 +341,22 @@ class Inventory:
 
 def _name_key(fact: DocumentFact) -> NameKey:
     return NameKey(fact.group, fact.kind, fact.name)
+
+
+def _outside_refs(outside: Outside, limits: Limits) -> list[DocumentRef]:
+    """The documents of bases outside the path; patches among them are no documents of their own."""
+    patches = {
+        resolve_entry(kustomization.directory, patch)
+        for kustomization in outside.kustomizations.values()
+        for patch in kustomization.patches
+    }
+    return [
+        DocumentRef(path, fact)
+        for path, data in outside.files.items()
+        if path not in outside.kustomizations and path not in patches
+        for fact in read_facts(data, limits=limits).documents
+        if fact.is_krm
+    ]
 
 
 def _is_suspect(record: FileRecord) -> bool:

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 MODE_FILE = 0o100644
 MODE_EXECUTABLE = 0o100755
@@ -43,17 +43,15 @@ class Tree(Protocol):
         """The bytes of one blob."""
 
 
-class RepositoryTree(Protocol):
-    """A tree that also lets a kustomize build read bases beside the target path; nothing is ever written
-    there.
-    """
+@runtime_checkable
+class RepositoryTree(Tree, Protocol):
+    """A tree that also lets a kustomize build read bases beside the target path; nothing is written there."""
 
-    @property
-    def target_path(self) -> str:
-        """Where the target path lies in the repository; empty for its root."""
+    target_path: str
+    """Where the target path lies in the repository; empty for its root."""
 
     def read_outside(self, path: str) -> bytes | None:
-        """The bytes of a regular file by its path in the repository, or None."""
+        """The bytes of a regular file by its path in the repository (never a symlink), or None."""
 
 
 def blob_id(data: bytes, *, like: str = "") -> str:
@@ -86,6 +84,23 @@ class MemoryTree:
         return self._blobs[blob]
 
 
+class MemoryRepository(MemoryTree):
+    """A target path inside a repository over bytes in memory."""
+
+    def __init__(self, files: Mapping[str, bytes], target_path: str) -> None:
+        """`files` are those of the whole repository; `target_path` is a folder in it."""
+        inside = f"{target_path}/" if target_path else ""
+        super().__init__(
+            {path.removeprefix(inside): data for path, data in files.items() if path.startswith(inside)}
+        )
+        self.target_path = target_path
+        self._repository = files
+
+    def read_outside(self, path: str) -> bytes | None:
+        """The bytes of a file of the repository, or None."""
+        return self._repository.get(path)
+
+
 class DirectoryTree:
     """A folder on disk read as if it were committed; symlinks are listed and never followed.
 
@@ -93,9 +108,14 @@ class DirectoryTree:
     a folder is worth more than none; the write path never uses this class.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, repository: Path | None = None) -> None:
+        """`root` is the folder to read; `repository` a folder above it in which builds may look for bases."""
         self.warnings: list[str] = []
-        self._root = root
+        self.target_path = ""
+        self._repository = repository
+        if repository is not None:
+            inside = root.resolve().relative_to(repository.resolve()).as_posix()
+            self.target_path = "" if inside == "." else inside
         self._paths: dict[str, Path] = {}
         self._entries: list[TreeEntry] = []
         self._walk(root, "")
@@ -148,3 +168,14 @@ class DirectoryTree:
         except OSError as error:
             self.warnings.append(f"{blob.removeprefix('disk:')}: {error.strerror}")
             return b""
+
+    def read_outside(self, path: str) -> bytes | None:
+        """The bytes of a regular file of the repository; links are not followed."""
+        if self._repository is None:
+            return None
+        place = self._repository
+        for part in path.split("/"):
+            place = place / part
+            if place.is_symlink():
+                return None
+        return place.read_bytes() if place.is_file() else None

@@ -99,6 +99,8 @@ class _Planner:
         return self._refused([Issue(IssueKind.KUSTOMIZE_RENDER_REFUSED, ".", text)])
 
     def _read(self, path: str) -> bytes:
+        if path in self._inventory.outside.files:
+            return self._inventory.outside.files[path]
         return self._tree.read(self._inventory.files[path].entry.blob)
 
     def _refused(self, issues: Sequence[Issue]) -> WritePlan:

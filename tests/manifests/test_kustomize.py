@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitwriter.manifests import FieldPatch, Policy, Upsert
+from gitwriter.manifests import Change, FieldPatch, MemoryRepository, Policy, Upsert, WritePlan, plan_writes
 from gitwriter.manifests.editing import equal_as_kubernetes
 from gitwriter.manifests.kustomize.images import Image, route_image, trace
 from gitwriter.manifests.kustomize.model import parse_kustomization
@@ -251,9 +251,9 @@ def test_deleted_file_leaves_no_entry() -> None:
 def test_labels_never_leak_into_the_source() -> None:
     """What the build adds stays out of the file: only the real difference is written."""
     kustomization = "namespace: shop\nresources: [till.yaml]\n"
-    kustomization += "labels:\n- pairs: {team: a}\ncommonAnnotations: {o: p}\n"
+    kustomization += "labels:\n- pairs: {team: a}\n"
     files = {"kustomization.yaml": kustomization, "till.yaml": TILL}
-    live = deployment(mode="night", metadata={"labels": {"team": "a"}, "annotations": {"o": "p"}})
+    live = deployment(mode="night", metadata={"labels": {"team": "a"}})
     made = plan(files, live)
     assert written(made) == {"till.yaml": TILL.replace("day", "night")}
     check_renders(after(files, made), live)
@@ -412,3 +412,52 @@ def test_a_build_has_a_deadline() -> None:
     slow = KustomizeCommand(("sh", "-c", "sleep 30"), deadline=0.2)
     with pytest.raises(RenderError, match="longer than"):
         slow({"kustomization.yaml": b"resources: []\n"}, "")
+
+
+BASE = {
+    "base/kustomization.yaml": "resources: [till.yaml]\n",
+    "base/till.yaml": TILL,
+    "overlays/prod/kustomization.yaml": (
+        'namespace: shop\nresources: [../../base]\nimages:\n- name: reg.lab.test:5000/till\n  newTag: "2"\n'
+    ),
+}
+
+
+def overlay(*changes: Change) -> WritePlan:
+    """A plan for the overlay of a repository whose base lies outside the target path."""
+    return plan_writes(MemoryRepository(text(BASE), "overlays/prod"), changes, Policy())
+
+
+def test_overlay_reads_its_base_and_never_writes_it() -> None:
+    """An overlay target understands a base outside its path; what only the base could say is skipped."""
+    assert codes(overlay(deployment("reg.lab.test:5000/till:2"))) == ["unchanged"]
+    assert codes(overlay(deployment("reg.lab.test:5000/till:2", mode="night"))) == ["write-escapes-scope"]
+    assert codes(overlay(delete("Deployment", "till", "shop"))) == ["write-escapes-scope"]
+    assert dict(overlay(sweep("Deployment")).files) == {}
+
+
+def test_overlay_entry_of_a_base_object_is_edited() -> None:
+    """A value that the overlay's own entry supplies is edited there, and the build gives the live object."""
+    live = deployment("reg.lab.test:5000/till:3")
+    made = overlay(live)
+    assert '"3"' in (written(made)["kustomization.yaml"] or "")
+    files = {
+        **BASE,
+        **{f"overlays/prod/{path}": data for path, data in made.files.items() if data is not None},
+    }
+    check_renders(files, live, root="overlays/prod")
+
+
+def test_new_object_in_an_overlay() -> None:
+    """A new object lies in the overlay and is named by the overlay's own kustomization."""
+    made = overlay(config_map("menu"))
+    assert "- menu.yaml" in (written(made)["kustomization.yaml"] or "") or ", menu.yaml" in (
+        written(made)["kustomization.yaml"] or ""
+    )
+    assert all(not path.startswith("..") for path in made.files)
+
+
+def test_base_outside_the_repository_refuses() -> None:
+    """An entry that leaves the repository is never followed."""
+    files = {"a/kustomization.yaml": "resources: [../../x]\n", "x/kustomization.yaml": "resources: []\n"}
+    assert plan_writes(MemoryRepository(text(files), "a"), [], Policy()).refused

@@ -169,7 +169,7 @@ class _Builder:
                 )
         for patch in kustomization.patches:
             target = resolve_entry(directory, patch)
-            if target.startswith("../") or target == "..":
+            if target.startswith("../") and not directory.startswith(".."):
                 self._problem(kustomization, f'patches-outside-tree: "{patch}"')
             elif not self._is_file(target):
                 self._problem(kustomization, f'render-failed: the patch "{patch}" does not exist')

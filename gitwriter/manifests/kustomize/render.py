@@ -50,9 +50,10 @@ class KustomizeCommand:
     def __call__(self, files: Mapping[str, bytes], directory: str) -> Rendered:
         """Build `directory` of these files (paths to bytes); raises RenderError."""
         with tempfile.TemporaryDirectory(prefix="render-", dir=_memory_folder()) as folder:
-            root = Path(folder)
+            root = Path(folder, *["n"] * max((path.count("../") for path in files), default=0))
+            root.mkdir(parents=True, exist_ok=True)
             for path, data in files.items():
-                target = root / path
+                target = Path(os.path.normpath(root / path))
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(without_secret_values(data))
             return parse_rendered(self._run(root, directory))

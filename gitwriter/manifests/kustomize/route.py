@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import fields
 from ..changes import SkipReason
+from ..editing import equal_as_kubernetes
 from ..editing.target import effective_target
 from ..inventory import DocumentRef, Inventory
 from ..loading import YamlError, load_document
@@ -44,6 +45,7 @@ class Routed:
     edits: tuple[KustomizationEdits, ...] = ()
     expected: Mapping[str, Any] | None = None
     problem: tuple[SkipReason, str] | None = None
+    changes_source: bool = True
 
 
 class SourceRouter:
@@ -148,7 +150,7 @@ class SourceRouter:
         except Conflict:
             unchanged = False
         if unchanged:
-            return Routed(source=source)
+            return Routed(source=source, changes_source=False)
         text = (
             f"{ref.path} is part of several builds ({', '.join(roots)}) and is read-only here; "
             "give one build its own file"
@@ -169,6 +171,7 @@ class _ObjectRouter:
     ) -> None:
         self._change = change
         self._chain = chain
+        self._original = source
         self._source = copy.deepcopy(source)
         self._rendered = copy.deepcopy(rendered)
         self._live = live
@@ -184,7 +187,9 @@ class _ObjectRouter:
         except Conflict as conflict:
             text = f"unplaceable-edit: {conflict.pointer} is set by the build; change it there"
             return Routed(problem=(SkipReason.NOT_EXPRESSIBLE, text))
-        return Routed(source=source, edits=tuple(self._edits()), expected=self._live)
+        changed = not equal_as_kubernetes(source, self._original)
+        edits = tuple(self._edits())
+        return Routed(source=source, edits=edits, expected=self._live, changes_source=changed)
 
     def _route_images(self) -> str:
         if not any(item.images for item in self._chain):

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from ..inventory import Inventory
 from ..kustomize.model import Kustomization
+from ..kustomize.outside import is_outside
 from ..roles import MANIFEST_SUFFIXES
 from .inference import infer
 from .names import escape_segment, safe_path
@@ -101,7 +102,8 @@ class Placer:
         """The path's only kustomization, if a new file in its folder would render as this object (rules
         P7, 22).
         """
-        found = list(self._inventory.context.by_directory.values())
+        everything = self._inventory.context.by_directory.values()
+        found = [item for item in everything if not is_outside(item.directory)]
         if len(found) != 1 or not found[0].editable:
             return None
         namespace = found[0].namespace
