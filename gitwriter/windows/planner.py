@@ -60,6 +60,19 @@ def _overlap(one: Scope, other: Scope) -> bool:
     return one.namespace is None or other.namespace is None or one.namespace == other.namespace
 
 
+def _was_open(boundary: Boundary, at: int) -> bool:
+    """Whether a finalized window was open when a timer fired at ``at``.
+
+    Timers fire before an entry of the same millisecond: what such an entry opened was not open yet, what
+    it closed still was.
+    """
+    if boundary.kind is not WindowKind.WINDOW:
+        return False
+    opened = int(boundary.entry_ids[0].split("-", 1)[0])
+    by_clock = boundary.reason in (CloseReason.TIMER, CloseReason.FINALIZE)
+    return opened < at < boundary.closed_ms or (at == boundary.closed_ms > opened and not by_clock)
+
+
 @dataclass(slots=True)
 class _Waiting:
     """A request in the journal, with its deadline (J7)."""
@@ -131,8 +144,7 @@ class _Planner:
         )
         # A window that is finalized already was open then, too: the answer must not depend on when we look.
         foreign = foreign or any(
-            boundary.kind is WindowKind.WINDOW
-            and Stored(boundary.entry_ids[0], request.attach).time_ms <= request.deadline < boundary.closed_ms
+            _was_open(boundary, request.deadline)
             and not _matches(request.attach, boundary.target, boundary.author)
             for boundary in self.finalized
         )
@@ -174,7 +186,7 @@ class _Planner:
             self.parked.append((stored.id, sweep))
             return
         self.close(CloseReason.SWEEP, stored.time_ms)
-        self.apply(stored.id, sweep, stored.time_ms)
+        self.apply(stored.id, sweep)
 
     # -- windows
 
@@ -213,9 +225,9 @@ class _Planner:
             )
         parked, self.parked = self.parked, []
         for ident, sweep in parked:
-            self.apply(ident, sweep, at)
+            self.apply(ident, sweep)
 
-    def apply(self, ident: str, sweep: SweepEntry, at: int) -> None:
+    def apply(self, ident: str, sweep: SweepEntry) -> None:
         boundary = Boundary(
             id=f"s-{ident}",
             kind=WindowKind.SWEEP,
@@ -223,7 +235,7 @@ class _Planner:
             entry_ids=(ident,),
             reason=CloseReason.SWEEP,
             frozen=self.settings[sweep.target.uid].frozen,
-            closed_ms=at,
+            closed_ms=int(ident.split("-", 1)[0]),
         )
         self.closed.append(SweepUnit(boundary, sweep))
 

@@ -358,6 +358,8 @@ class IntentWindow:
     boundary_id: str
     entry_ids: tuple[str, ...]
     commit: str
+    held: int = 0
+    """Deletions of a sweep that this commit leaves out (J23): who finds it pushed settles it as held."""
 
 
 @dataclass(frozen=True, slots=True)
