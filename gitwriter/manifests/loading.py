@@ -13,7 +13,7 @@ from typing import Any
 from reverser.errors import YamlRefused
 
 from .limits import DEFAULT_LIMITS, Limits
-from .nodes import Kind, Node, Tree, parse_tree
+from .nodes import UNREAD, Kind, Node, Tree, parse_tree
 from .scalars import Scalar, key_text, resolve_plain, resolve_tagged
 
 YamlError = YamlRefused
@@ -110,50 +110,56 @@ def scalar_value(node: Node) -> Scalar:
 
 def key_of(node: Node) -> str:
     """A mapping key as JSON object key; raises YamlRefused for collections and null keys."""
+    known = node.value
+    if type(known) is str and node.target is None:
+        return known
     target = node.resolved()
     if target.kind is not Kind.SCALAR:
         raise YamlRefused("invalid-yaml", "a mapping key is itself a collection; Kubernetes cannot read it")
     try:
-        return key_text(scalar_value(target))
+        key = key_text(scalar_value(target))
     except ValueError as error:
         raise YamlRefused("invalid-yaml", f"{error}; quote it") from error
+    if target is node and node.anchor is None:
+        node.value = key  # a key is never read as a value
+    return key
 
 
 class Constructor:
-    """Builds values from nodes, each anchored node once; adds ``duplicate-key`` to the given set where one is met."""
+    """Reads values from nodes and leaves them at the nodes; adds ``duplicate-key`` to ``constructs`` where one is met."""
 
     def __init__(self, constructs: set[str]) -> None:
         self._constructs = constructs
-        self._shared: dict[int, Any] = {}
 
     def value_of(self, node: Node) -> Any:
-        """The value of a node and everything below it."""
-        node = node.resolved()
-        if node.kind is Kind.SCALAR:
-            return scalar_value(node)
-        if node.anchor is not None and id(node) in self._shared:
-            return self._shared[id(node)]
+        """The value of a node and everything below it; an anchored value is one object wherever it is used."""
+        while node.target is not None:
+            node = node.target
+        if node.value is not UNREAD:
+            return node.value
         value: Any
-        if node.kind is Kind.SEQUENCE:
+        if node.kind is Kind.SCALAR:
+            if node.tag is None:
+                value = resolve_plain(node.text) if node.style == "" else node.text
+            else:
+                value = scalar_value(node)
+        elif node.kind is Kind.SEQUENCE:
             value = [self.value_of(item) for item in node.items]
         else:
             value = self._mapping(node)
-        if node.anchor is not None:
-            self._shared[id(node)] = value
+        node.value = value
         return value
 
     def _mapping(self, node: Node) -> dict[str, Any]:
         value: dict[str, Any] = {}
         own: set[str] = set()
+        merging = "merge-key" in self._constructs
         for key_node, value_node in node.entries:
-            if key_node.is_merge_key():
+            if merging and key_node.is_merge_key():
                 for source in self._merge_sources(value_node):
                     value.update(source)
                 continue
-            if key_node.kind is Kind.SCALAR and key_node.style != "" and key_node.tag is None:
-                key = key_node.text
-            else:
-                key = key_of(key_node)
+            key = key_of(key_node)
             if key in own:
                 self._constructs.add("duplicate-key")
             own.add(key)

@@ -19,6 +19,7 @@ from reverser.errors import YamlRefused
 from .limits import DEFAULT_LIMITS, Limits
 from .scalars import MERGE_TAG
 
+UNREAD: Final = object()
 _CORE_PREFIX: Final = "tag:yaml.org,2002:"
 
 
@@ -37,7 +38,7 @@ class Node:
     ``start`` includes anchor and tag, ``body`` is where the content itself begins, ``end`` is just past the last character of
     the content (for a block collection: of its last child). ``style`` is one of ``'' ' " | >`` for scalars; ``flow`` tells
     bracketed collections. ``entries`` holds (key, value) pairs, ``items`` sequence members, ``target`` what an alias names.
-    ``size`` is the number of nodes after expanding aliases.
+    ``size`` is the number of nodes after expanding aliases, ``value`` the plain Python value once it was read.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Node:
         "tag",
         "target",
         "text",
+        "value",
     )
 
     def __init__(self, kind: Kind, start: int, end: int) -> None:
@@ -70,6 +72,7 @@ class Node:
         self.items: list[Node] = []
         self.target: Node | None = None
         self.size = 1
+        self.value: Any = UNREAD
 
     def __repr__(self) -> str:
         return f"Node({self.kind.name}, {self.start}:{self.end}, {self.text!r})"

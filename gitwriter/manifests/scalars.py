@@ -41,12 +41,15 @@ _NOT_A_STRING_FIRST = frozenset("+-.0123456789yYnNtTfFoO~")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _DOT_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+)?\Z")
 _DECIMAL = re.compile(r"([-+]?)([1-9][0-9]*|0)\Z")
+_SIGNED_BINARY = re.compile(r"(-?)0b([-+][01]+)\Z")
 _PREFIXED = re.compile(r"([-+]?)0([xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+|[0-7]+)\Z")
 
 
 def _parse_int(text: str) -> int | None:
     if match := _DECIMAL.match(text):
         return int(text) if len(text) < 40 else None
+    if match := _SIGNED_BINARY.match(text):
+        return -int(match[2], 2) if match[1] else int(match[2], 2)
     if not (match := _PREFIXED.match(text)) or len(text) > 80:
         return None
     digits = match[2]
@@ -156,7 +159,8 @@ def is_printable(text: str) -> bool:
 
 
 _PLAIN_FIRST_BAD = frozenset("!&*{}[],#|>@`\"'%=<")
-_FLOW_BAD = re.compile(r"[\[\]{},]")
+_FLOW_BAD = re.compile(r"[\[\]{},?]|:(?![^\s])")
+_FLOW_DASH = re.compile(r"-[^\s,\[\]{}]")
 
 
 def plain_syntax_ok(text: str, *, flow: bool) -> bool:
@@ -166,11 +170,11 @@ def plain_syntax_ok(text: str, *, flow: bool) -> bool:
     first = text[0]
     if first in _PLAIN_FIRST_BAD or text.startswith(("---", "...")):
         return False
-    if first in "-?:" and (len(text) == 1 or text[1] in " \t" or (flow and text[1] in ",[]{}")):
+    if first in "-?:" and (len(text) == 1 or text[1] in " \t" or (flow and not _FLOW_DASH.match(text))):
         return False
     if ": " in text or " #" in text or "\t" in text or text[-1] == ":":
         return False
-    return not (flow and (_FLOW_BAD.search(text) or ":" in text and first in ":?"))
+    return not (flow and _FLOW_BAD.search(text))
 
 
 def plain_is_safe(text: str, *, flow: bool) -> bool:

@@ -18,6 +18,8 @@ from .nodes import parse_tree
 
 _BOM = b"\xef\xbb\xbf"
 _MARKER = re.compile(rb"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
+_AFTER_MARKER = (b"", b" ", b"\t", b"\r", b"\n")
+_DASH = ord("-")
 _SEPARATOR_REST = re.compile(rb"[ \t]*(?:(?<=[ \t])#[^\n]*)?\r?(?:\n|\Z)")
 _BLANKS = re.compile(rb"[ \t]*")
 _FRAMING_ONLY = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|\.\.\.[ \t]*\r?(?:\n|\Z))*[ \t]*(?:#[^\n]*)?\Z")
@@ -56,17 +58,11 @@ def split_documents(data: bytes) -> list[Document]:
     """Split a file; always at least one document (an empty file is one empty document)."""
     origin = len(_BOM) if data.startswith(_BOM) else 0
     cuts: list[tuple[int, int]] = []  # (separator start, body start)
-    position = origin
-    while match := _MARKER.search(data, position):
-        position = match.end()
-        if data[match.start()] == ord("-"):
-            cuts.append((match.start(), _separator_end(data, match.end())))
-        elif (resume := _content_after_end_marker(data, match.end())) is not None:
-            cuts.append((match.start(), resume))
-    if origin and data.startswith(b"---", origin) and (not cuts or cuts[0][0] != origin):
-        # The pattern's line anchor does not see the line start behind a byte order mark.
-        if data[origin + 3 : origin + 4] in (b"", b" ", b"\t", b"\r", b"\n"):
-            cuts.insert(0, (origin, _separator_end(data, origin + 3)))
+    for marker in _markers(data, origin):
+        if data[marker] == _DASH:
+            cuts.append((marker, _separator_end(data, marker + 3)))
+        elif (resume := _content_after_end_marker(data, marker + 3)) is not None:
+            cuts.append((marker, resume))
     if not cuts or cuts[0][0] > origin:
         cuts.insert(0, (origin, origin))
     documents: list[Document] = []
@@ -74,6 +70,18 @@ def split_documents(data: bytes) -> list[Document]:
         end = cuts[index + 1][0] if index + 1 < len(cuts) else len(data)
         documents.append(Document(index, separator, start, end, _kind_of(data, start, end)))
     return documents
+
+
+def _markers(data: bytes, origin: int) -> list[int]:
+    """Offsets of every ``---`` and ``...`` line start."""
+    found: list[int] = [origin] if data[origin : origin + 3] in (b"---", b"...") else []
+    for pattern in (b"\n---", b"\n..."):
+        position = data.find(pattern, origin)
+        while position >= 0:
+            found.append(position + 1)
+            position = data.find(pattern, position + 4)
+    found.sort()
+    return [start for start in found if data[start + 3 : start + 4] in _AFTER_MARKER]
 
 
 def _separator_end(data: bytes, position: int) -> int:

@@ -33,7 +33,12 @@ __all__ = [
     "equal_as_kubernetes",
 ]
 
-_NOT_EDITABLE = ("duplicate-key", "binary", "local-tag", "excessive-aliases")
+_NOT_EDITABLE = {
+    "duplicate-key": "has a key twice in one mapping; remove one of the two to have the document edited",
+    "binary": "holds a !!binary value; write it as a string to have the document edited",
+    "local-tag": "holds a local tag (!name); Kubernetes does not know it, remove it to have the document edited",
+    "excessive-aliases": "expands to too many nodes through its aliases; write it out to have the document edited",
+}
 _ANCHORING = frozenset(("anchor", "alias", "merge-key"))
 _MAX_ATTEMPTS = 8
 
@@ -137,9 +142,9 @@ def _refusal(loaded: LoadedDocument, desired: Mapping[str, Any]) -> str | None:
         return "the document is empty"
     if loaded.is_sops:
         return "the document is encrypted; it can only be encrypted anew as a whole"
-    for construct in _NOT_EDITABLE:
+    for construct, remedy in _NOT_EDITABLE.items():
         if construct in loaded.constructs:
-            return f"the document holds a {construct.replace('-', ' ')}; write it in plain YAML to have it edited"
+            return f"the document {remedy}"
     if not isinstance(loaded.value, Mapping):
         return "the document is not a mapping"
     metadata = desired.get("metadata")
@@ -158,8 +163,9 @@ def _edit_text(
     forced: set[NodeKey] = set()
     parents = _Parents(loaded.tree.root) if loaded.tree.root is not None else None
     fallback = Fallback.NONE
+    part_moved = False
     for _attempt in range(_MAX_ATTEMPTS):
-        planner = Planner(source, loaded.tree, forced=forced)
+        planner = Planner(source, loaded.tree, forced=forced, part_moved=part_moved)
         suspects: list[Node]
         try:
             plan = planner.plan(target)
@@ -171,6 +177,9 @@ def _edit_text(
                 text = whole
                 path = first_difference(load_text(text, limits=limits).value, target)
         except (PlanConflict, YamlRefused):
+            if "alias" in loaded.constructs and not part_moved:
+                part_moved = True
+                continue
             suspects = list(planner.touched)
         else:
             if path is None:

@@ -20,41 +20,58 @@ GONE: Final = object()
 
 
 class AnchorTargets:
-    """The value that each anchored node will have, or GONE."""
+    """The value that each anchored node will have, or GONE.
+
+    With ``part_moved`` an alias is not trusted across the border of a list item that moves: the alias might come to
+    stand before its anchor.
+    """
 
     def __init__(
-        self, value_of: Callable[[Node], Any], alignment: Callable[[Node, list[Any]], Alignment]
+        self,
+        value_of: Callable[[Node], Any],
+        alignment: Callable[[Node, list[Any]], Alignment],
+        *,
+        part_moved: bool = False,
     ) -> None:
         self._value_of = value_of
         self._alignment = alignment
+        self._part_moved = part_moved
         self._new: dict[int, Any] = {}
+        self._home: dict[int, int] = {}  # anchored node or alias -> the innermost moving item around it
 
-    def collect(self, node: Node, target: Any) -> None:
+    def collect(self, node: Node, target: Any, home: int = 0) -> None:
         """Record the targets of every anchored node at and below a node."""
         if node.anchor is not None:
             self._new[id(node)] = target
+        if node.anchor is not None or node.target is not None:
+            self._home[id(node)] = home
         if node.kind is Kind.MAPPING:
             wanted = target if isinstance(target, Mapping) and target else None
             for key_node, value_node in node.entries:
                 if key_node.anchor is not None:
                     self._new[id(key_node)] = self._value_of(key_node)
                 if key_node.is_merge_key():
-                    self.collect(value_node, GONE if wanted is None else self._value_of(value_node))
+                    self.collect(value_node, GONE if wanted is None else self._value_of(value_node), home)
                     continue
                 key = key_of(key_node)
-                self.collect(value_node, wanted[key] if wanted is not None and key in wanted else GONE)
+                below = wanted[key] if wanted is not None and key in wanted else GONE
+                self.collect(value_node, below, home)
         elif node.kind is Kind.SEQUENCE:
             found: dict[int, Any] = {}
+            staying: frozenset[int] = frozenset(range(len(node.items)))
             if isinstance(target, list) and target:
-                match = self._alignment(node, target).match
-                found = {old: target[new] for new, old in enumerate(match) if old is not None}
+                alignment = self._alignment(node, target)
+                found = {old: target[new] for new, old in enumerate(alignment.match) if old is not None}
+                staying = alignment.staying
             for index, item in enumerate(node.items):
-                self.collect(item, found.get(index, GONE))
+                self.collect(item, found.get(index, GONE), home if index in staying else id(item))
 
     def new_value(self, node: Node) -> Any:
         """The value that a node (an alias: its anchor) will have, or GONE."""
         if node.target is None:
             return self._value_of(node)
+        if self._part_moved and self._home.get(id(node)) != self._home.get(id(node.target)):
+            return GONE
         return self._new.get(id(node.target), GONE)
 
     def alias_stays(self, alias: Node, target: Any) -> bool:

@@ -43,12 +43,19 @@ class Plan:
 class Planner:
     """Plans the edits for one document; one instance, one plan."""
 
-    def __init__(self, source: Source, tree: Tree, *, forced: Collection[NodeKey] = ()) -> None:
+    def __init__(
+        self,
+        source: Source,
+        tree: Tree,
+        *,
+        forced: Collection[NodeKey] = (),
+        part_moved: bool = False,
+    ) -> None:
         self.source = source
         self._tree = tree
         self._forced = frozenset(forced)
+        self._part_moved = part_moved
         self._constructor = Constructor(set())
-        self._values: dict[int, Any] = {}
         self._alignments: dict[int, Alignment] = {}
         self._anchors: AnchorTargets | None = None
         self.touched: list[Node] = []
@@ -60,7 +67,9 @@ class Planner:
         root = self._tree.root
         assert root is not None
         if "anchor" in self._tree.constructs:
-            self._anchors = AnchorTargets(self.value_of, self.alignment)
+            self._anchors = AnchorTargets(
+                self.value_of, self.alignment, part_moved=self._part_moved
+            )
             self._anchors.collect(root, target)
         edits: list[Edit] = []
         self.value(root, target, Place(after=root.start, column=0, is_root=True), self._look, edits)
@@ -68,10 +77,7 @@ class Planner:
 
     def value_of(self, node: Node) -> Any:
         """Value of a node before the edit."""
-        found = self._values.get(id(node), self)
-        if found is self:
-            found = self._values[id(node)] = self._constructor.value_of(node)
-        return found
+        return self._constructor.value_of(node)
 
     def alignment(self, node: Node, target: list[Any]) -> Alignment:
         """How the items of a sequence match those of its target; the same answer for the same node every time."""
@@ -88,6 +94,8 @@ class Planner:
         if node.kind is Kind.ALIAS:
             if self._anchors is None or not self._anchors.alias_stays(node, target):
                 self._replace(node, target, place, look, edits)
+        elif self._anchors is None and equal_as_kubernetes(self.value_of(node), target):
+            return
         elif node.kind is Kind.MAPPING and isinstance(target, Mapping) and target:
             self._mapping(node, target, place, look, edits)
         elif node.kind is Kind.SEQUENCE and isinstance(target, list | tuple) and target:
