@@ -1,7 +1,7 @@
 """One request on a resource, as it travels through the pipeline, and the decoding of its body."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,12 @@ import yaml
 
 from reverser.sandbox.audit import AuditDraft
 from reverser.sandbox.authn import User
+from reverser.sandbox.builtindecode import DecodeError, decode_builtin
 from reverser.sandbox.registry import Resource
 from reverser.sandbox.requestinfo import RequestInfo
 from reverser.sandbox.status import ApiError, bad_request, qualified, unsupported_media
+from reverser.sandbox.wire import MEDIA_TYPE as PROTOBUF
+from reverser.sandbox.wire import decode_object as decode_protobuf
 
 Obj = dict[str, Any]
 
@@ -59,7 +62,9 @@ class Call:
 
 
 def parse_body(body: bytes, content_type: str) -> Any:
-    """The body as plain values. Raises ValueError with Go's wording where it is not JSON or YAML."""
+    """The body as plain values. Raises ValueError with Go's wording where it cannot be read."""
+    if content_type == PROTOBUF:
+        return decode_protobuf(body)
     if content_type in _YAML or content_type == "application/apply-patch+yaml":
         try:
             return yaml.load(body, _LOADER)  # noqa: S506 - the loader is the safe one
@@ -76,8 +81,8 @@ def decode_object(call: Call) -> Obj:
 
     Raises 400 (undecodable, or another kind) and 415 (a content type that no object comes in).
     """
-    if call.content_type not in _JSON and call.content_type not in _YAML:
-        raise unsupported_media(["application/json", "application/yaml"])
+    if call.content_type not in (*_JSON, *_YAML, PROTOBUF):
+        raise unsupported_media(["application/json", "application/yaml", PROTOBUF])
     rtype = call.resource.rtype
     expected = rtype.kind
     try:
@@ -116,7 +121,25 @@ def decode_object(call: Call) -> Obj:
         )
     head: Obj = {"kind": kind, "apiVersion": version, "metadata": without_nulls(metadata)}
     rest = obj if call.resource.crd is not None else without_nulls(obj)
-    return head | {key: value for key, value in rest.items() if key not in head}
+    return decoded_builtin(call, head | {key: value for key, value in rest.items() if key not in head})
+
+
+def decoded_builtin(call: Call, obj: Obj) -> Obj:
+    """A built-in object without the fields its type does not have; a custom resource as it is.
+
+    Raises 400 for a value of the wrong type, and for unknown fields where `fieldValidation` is strict.
+    """
+    rtype = call.resource.rtype
+    if call.resource.crd is not None:
+        return obj
+    try:
+        decoded, unknown = decode_builtin(rtype.group, rtype.version, rtype.kind, obj)
+    except DecodeError as error:
+        raise bad_request(
+            f'{rtype.kind} in version "{rtype.version}" cannot be handled as a {rtype.kind}: {error}'
+        ) from error
+    report_unknown(call, unknown)
+    return decoded
 
 
 def without_nulls(value: Any) -> Any:
@@ -149,11 +172,14 @@ def check_place(call: Call, obj: Obj) -> None:
 
 def unknown_fields(call: Call, before: Obj, after: Obj) -> None:
     """Report what pruning removed: an error with `fieldValidation=Strict`, a warning unless `Ignore`."""
+    report_unknown(call, _lost(before, after, ""))
+
+
+def report_unknown(call: Call, paths: Iterable[str]) -> None:
+    """Refuse unknown fields or warn of them, as `fieldValidation` says."""
     mode = call.query.get("fieldValidation") or "Warn"
-    if mode == "Ignore":
-        return
-    found = [f'unknown field "{path}"' for path in _lost(before, after, "")]
-    if not found:
+    found = [f'unknown field "{path}"' for path in paths]
+    if mode == "Ignore" or not found:
         return
     if mode == "Strict":
         rtype = call.resource.rtype

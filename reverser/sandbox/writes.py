@@ -12,7 +12,15 @@ from typing import Any
 from reverser.sandbox import managed, objects
 from reverser.sandbox.admission import Admission, Review
 from reverser.sandbox.apply import apply_patch
-from reverser.sandbox.call import Call, check_place, decode_object, parse_body, unknown_fields, without_nulls
+from reverser.sandbox.call import (
+    Call,
+    check_place,
+    decode_object,
+    decoded_builtin,
+    parse_body,
+    unknown_fields,
+    without_nulls,
+)
 from reverser.sandbox.causes import Cause
 from reverser.sandbox.defaults import apply_defaults
 from reverser.sandbox.lifecycle import CRDS, Lifecycle
@@ -146,6 +154,7 @@ class Writer:
                 patched = self.patched(call, live, patch)
                 if resource.crd is None:
                     patched = without_nulls(patched)
+            patched = decoded_builtin(call, patched)
             self._check_version(call, stored, patched, needed=False)
             done = await self._replace(call, stored, self._default(resource, patched, live), entries)
             if done is not None:
