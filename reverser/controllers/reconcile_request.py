@@ -16,6 +16,7 @@ import orjson
 
 from reverser.controllers.conditions import FALSE, TRUE, Plan, find
 from reverser.controllers.decide_request import Waiting, decide_request, is_terminal
+from reverser.controllers.projection import Projection
 from reverser.controllers.status import StatusWriter
 from reverser.controllers.world import REQUESTS, World
 from reverser.errors import KubeNotFound
@@ -56,6 +57,7 @@ class RequestReconciler:
         *,
         kube: AsyncKube,
         writer: StatusWriter,
+        projection: Projection,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -63,6 +65,7 @@ class RequestReconciler:
         self._store = store
         self._kube = kube
         self._writer = writer
+        self._projection = projection
         self._clock = clock
         self._wall = wall
         self._since: dict[str, tuple[str, float, bool]] = {}
@@ -98,6 +101,12 @@ class RequestReconciler:
             return None
         await self._writer.write(REQUESTS, obj, plan, unless=_finished)
         finished = any(c.type in ("Ready", "Stalled") and c.status == TRUE for c in plan.conditions)
+        self._projection.request(
+            request,
+            target_uid=target.meta.uid if target is not None else "",
+            submitter=submitter,
+            failure=plan.condition("Stalled").message if finished and outcome is None else "",
+        )
         return self._after(request, plan) if finished else plan.requeue
 
     def _after(self, request: CommitRequest, plan: Plan) -> float | None:

@@ -22,6 +22,7 @@ from reverser.controllers.decide_target import (
 )
 from reverser.controllers.events import Happening, Recorder
 from reverser.controllers.overlap import Rival, elect
+from reverser.controllers.projection import Projection
 from reverser.controllers.reconcile_rule import resolution_of
 from reverser.controllers.status import StatusWriter, rfc3339, rfc3339_ms
 from reverser.controllers.streams import Claimed, Streams, roll_up
@@ -71,6 +72,7 @@ class TargetReconciler:
         recorder: Recorder,
         checks: TargetChecks,
         registry: Callable[[], Registry],
+        projection: Projection,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._world = world
@@ -79,6 +81,7 @@ class TargetReconciler:
         self._recorder = recorder
         self._checks = checks
         self._registry = registry
+        self._projection = projection
         self._clock = clock
         self._rescans: dict[str, tuple[float, float]] = {}
         self._names: dict[str, tuple[str, str]] = {}
@@ -118,6 +121,8 @@ class TargetReconciler:
             now=rfc3339(),
         )
         await self._writer.write(TARGETS, obj, plan)
+        status = self._writer.last_written(uid) or obj.get("status") or {}
+        self._projection.target(target, status, url=provider.url if provider is not None else "")
         if is_open:
             await self._rescan(uid, observed.path)
         return plan.requeue
@@ -210,6 +215,7 @@ class TargetReconciler:
         """
         gates = await self._store.read_gates()
         cached = {target.meta.uid for target in self._world.targets()}
+        self._projection.living(cached)
         missing = {uid: gate for uid, gate in gates.items() if uid not in cached}
         if not missing:
             return

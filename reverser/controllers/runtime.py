@@ -20,6 +20,7 @@ from gitwriter.messages import validate_templates
 from reverser.controllers.checks import Checks, CheckSettings
 from reverser.controllers.election import Election
 from reverser.controllers.events import Recorder
+from reverser.controllers.projection import Projection
 from reverser.controllers.reconcile_provider import ProviderReconciler
 from reverser.controllers.reconcile_request import RequestReconciler
 from reverser.controllers.reconcile_rule import RuleReconciler
@@ -84,6 +85,8 @@ class ControllerRuntime:
         self._queue: WorkQueue[Key] = WorkQueue()
         self._provider_queue: WorkQueue[Key] = WorkQueue()
         self._retire_now = asyncio.Event()
+        self.projection = Projection()
+        """Rows for the history database; somebody must call its ``flush`` from a thread."""
 
     @property
     def leading(self) -> bool:
@@ -145,12 +148,15 @@ class ControllerRuntime:
             recorder=recorder,
             checks=checks,
             registry=self._registry,
+            projection=self.projection,
         )
         providers = ProviderReconciler(
             self.world, self._store, writer=writer, recorder=recorder, checks=checks
         )
         rules = RuleReconciler(self.world, self._store, writer=writer, registry=self._registry)
-        requests = RequestReconciler(self.world, self._store, kube=self._kube, writer=writer)
+        requests = RequestReconciler(
+            self.world, self._store, kube=self._kube, writer=writer, projection=self.projection
+        )
 
         async def reconcile(key: Key) -> float | None:
             resource, name = key

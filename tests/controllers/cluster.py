@@ -13,6 +13,7 @@ import yaml
 from gitwriter.messages import validate_templates
 from reverser.controllers.checks import Checks
 from reverser.controllers.events import Recorder
+from reverser.controllers.projection import Projection
 from reverser.controllers.reconcile_provider import ProviderReconciler
 from reverser.controllers.reconcile_request import RequestReconciler
 from reverser.controllers.reconcile_rule import RuleReconciler
@@ -79,6 +80,7 @@ class Cluster:
     def restart(self) -> None:
         """A new process: everything held in memory is gone."""
         self.world = World(self.kube, self.caches)
+        self.projection = Projection()
         recorder = Recorder(self.kube, instance="test")
         self.writer = StatusWriter(self.kube, recorder, lambda: self.leads)
         self.checks = Checks(self.kube, SETTINGS, validate_templates=validate_templates)
@@ -92,6 +94,7 @@ class Cluster:
             recorder=recorder,
             checks=self.checks,
             registry=lambda: self.registry,
+            projection=self.projection,
             clock=lambda: self.clock,
         )
         self.rules = RuleReconciler(
@@ -102,7 +105,12 @@ class Cluster:
             clock=lambda: self.clock,
         )
         self.requests = RequestReconciler(
-            self.world, self.store, kube=self.kube, writer=self.writer, clock=lambda: self.clock
+            self.world,
+            self.store,
+            kube=self.kube,
+            writer=self.writer,
+            projection=self.projection,
+            clock=lambda: self.clock,
         )
 
     async def install(self, *namespaces: str) -> None:
