@@ -203,7 +203,7 @@ def _sealable(node: yaml.Node, *, inside: bool, pattern: re.Pattern[str]) -> Ite
         for item in node.value:
             yield from _sealable(item, inside=inside, pattern=pattern)
     elif inside and isinstance(node, yaml.ScalarNode):
-        null = node.style is None and node.value in ("null", "~")
+        null = not node.style and node.value in ("null", "~")
         if node.value and not null:
             yield node
 

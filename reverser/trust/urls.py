@@ -107,7 +107,7 @@ def _parse_scp(text: str) -> RepositoryUrl:
     if match is None:
         raise ConfigInvalid("spec.url is neither a URL nor user@host:path; use https, http or ssh")
     host = match["host"].strip("[]")
-    if not _HOST.fullmatch(host) or match["path"].startswith("-"):
+    if not _HOST.fullmatch(host) or match["path"].startswith("-") or host.lower() in set(Scheme):
         raise ConfigInvalid("spec.url has no valid host name or path")
     return RepositoryUrl(text, Scheme.SSH, host, None, match["user"] or "", match["path"])
 
