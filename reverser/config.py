@@ -142,6 +142,7 @@ class Config:
     admission_cert_dir: Path | None
     health_addr: Address
     command_namespace: str
+    digest_key_file: Path | None
     author_attribution: bool
     author_attribution_ttl: float
     author_attribution_grace: float
@@ -194,6 +195,11 @@ SETTINGS: dict[str, Setting] = {
     "health_addr": Setting(parse_address, "0.0.0.0:8081", "health and metrics of watcher, worker and beat"),
     "command_namespace": Setting(
         _text, "", "namespace of the Lease and the digest key; POD_NAMESPACE if empty"
+    ),
+    "digest_key_file": Setting(
+        _optional_path,
+        "",
+        "file that keeps the key of sealed digests, instead of a Secret in the command namespace",
     ),
     "author_attribution": Setting(
         _optional_flag,

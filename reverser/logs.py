@@ -9,7 +9,6 @@ from typing import Any
 
 import structlog
 
-
 # One line per task or request is no news to an operator.
 _CHATTY = (
     "kombu",

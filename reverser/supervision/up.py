@@ -56,6 +56,7 @@ def child_environment(config: Config, redis_url: str) -> dict[str, str]:
     environment[variable_name("redis_url")] = redis_url
     environment[variable_name("state_dir")] = str(config.state_dir)
     environment.setdefault(variable_name("health_addr"), "127.0.0.1:0")
+    environment.setdefault(variable_name("digest_key_file"), str(config.state_dir / "digest-key"))
     environment["PROMETHEUS_MULTIPROC_DIR"] = str(config.state_dir / "metrics")
     environment["DJANGO_SETTINGS_MODULE"] = "reverser.settings"
     environment["PYTHONUNBUFFERED"] = "1"

@@ -1,0 +1,152 @@
+"""Sealing with what the cluster holds: recipients from age Secrets, the digest key from a Secret or a file.
+
+Secrets are read by name. What is kept between reads is public (recipients) or the digest key; private age
+identities are in memory just long enough to derive their recipients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from reverser.errors import KubeConflict, KubeNotFound, ReverserError, StalledError
+from reverser.kinds.model import GitTarget
+from reverser.kube.aio import AsyncKube
+from reverser.kube.paths import core_path
+from reverser.store.model import ObjectRef
+from reverser.trust.age import check_encryption, resolve_recipients
+from reverser.trust.digests import DIGEST_SECRET, Digester, key_of_entries, key_of_file, new_key_entries
+from reverser.trust.sealing import Sealer as Sops
+from reverser.trust.sealing import sealing_regex
+from watchers.hooks import Unsealed
+
+log = logging.getLogger(__name__)
+
+RECIPIENTS_SECONDS = 15.0
+_FIRST = ("apiVersion", "kind", "metadata")
+
+
+class ClusterSealer:
+    """The ``Sealer`` of a watcher process."""
+
+    def __init__(
+        self, kube: AsyncKube, *, namespace: str, key_file: Path | None = None, sops: Sops | None = None
+    ) -> None:
+        """``namespace`` holds the digest Secret unless ``key_file`` keeps the key."""
+        self._kube = kube
+        self._namespace = namespace
+        self._key_file = key_file
+        self._sops = sops or Sops()
+        self._digester: Digester | None = None
+        self._key_lock = asyncio.Lock()
+        self._known: dict[str, tuple[float, int, tuple[str, ...]]] = {}
+
+    async def recipients(self, target: GitTarget) -> tuple[str, ...] | Unsealed:
+        """Who can decrypt what is sealed for ``target`` now.
+
+        Raises TransientError where the cluster cannot be asked: nothing is decided then.
+        """
+        encryption = target.encryption
+        if not encryption.enabled:
+            return Unsealed(
+                "EncryptionNotConfigured",
+                f"GitTarget {target.meta.key} has no encryption; set spec.encryption to mirror Secrets",
+            )
+        known = self._known.get(target.meta.uid)
+        if known is not None and known[1] == target.meta.generation and known[0] > time.monotonic():
+            return known[2]
+        try:
+            check_encryption(encryption)
+            data = None
+            if encryption.extract_from_secret:
+                data = await self._secret(target.meta.namespace, encryption.secret_name)
+            found = resolve_recipients(encryption, data, namespace=target.meta.namespace)
+        except StalledError as error:
+            self._known.pop(target.meta.uid, None)
+            return Unsealed(error.reason, str(error))
+        self._known[target.meta.uid] = (
+            time.monotonic() + RECIPIENTS_SECONDS,
+            target.meta.generation,
+            found,
+        )
+        return found
+
+    async def digest(self, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
+        """A keyed digest of the plain projection. Raises TransientError or StalledError without a key."""
+        digester = self._digester or await self._load_key()
+        plain = orjson.dumps(projection, option=orjson.OPT_SORT_KEYS)
+        scope = f"{ref.type.group_resource}|{ref.namespace}|{ref.name}"
+        return digester.digest(plain, scope=scope)
+
+    async def seal(
+        self, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
+    ) -> bytes | Unsealed:
+        """The encrypted YAML document of a projection. Raises TransientError when sops did not answer."""
+        ordered = {key: projection[key] for key in _FIRST if key in projection}
+        ordered |= {key: projection[key] for key in sorted(projection) if key not in ordered}
+        # JSON is YAML; sops writes it in block style, keys in this order.
+        plain = orjson.dumps(ordered)
+        regex = sealing_regex(list(ordered), core_secret=ref.type.group_resource == "secrets")
+        scope = f"{ref.type.group_resource}|{ref.namespace}|{ref.name}"
+        try:
+            return await asyncio.to_thread(self._sops.seal, plain, recipients, regex=regex, scope=scope)
+        except StalledError as error:
+            return Unsealed(error.reason, str(error))
+        except ReverserError as error:
+            if reason := getattr(error, "reason", ""):
+                return Unsealed(reason, str(error))
+            raise
+
+    async def _load_key(self) -> Digester:
+        async with self._key_lock:
+            if self._digester is None:
+                if self._key_file is not None:
+                    key = await asyncio.to_thread(key_of_file, self._key_file)
+                else:
+                    data = await self._key_secret()
+                    key = key_of_entries(data, name=f"{self._namespace}/{DIGEST_SECRET}")
+                self._digester = Digester(key)
+            return self._digester
+
+    async def _key_secret(self) -> Mapping[str, bytes]:
+        """The digest Secret's data, made where it is missing; replicas that start together agree on one."""
+        found = await self._secret(self._namespace, DIGEST_SECRET)
+        if found is not None:
+            return found
+        entries = {key: base64.b64encode(value).decode() for key, value in new_key_entries().items()}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "Opaque",
+            "metadata": {"name": DIGEST_SECRET, "namespace": self._namespace},
+            "data": entries,
+        }
+        try:
+            await self._kube.create(core_path("secrets", namespace=self._namespace), body)
+            log.info("made the digest key in Secret %s/%s", self._namespace, DIGEST_SECRET)
+        except KubeConflict:
+            log.debug("another replica made the digest key first")
+        return await self._secret(self._namespace, DIGEST_SECRET) or {}
+
+    async def _secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """A Secret's decoded entries (not base64 = empty), None when it does not exist."""
+        try:
+            raw = await self._kube.get(core_path("secrets", namespace=namespace, name=name))
+        except KubeNotFound:
+            return None
+        return {key: _decoded(value) for key, value in (raw.get("data") or {}).items()}
+
+
+def _decoded(value: Any) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return b""
