@@ -177,10 +177,18 @@ def _kustomize_issues(inventory: Inventory) -> Iterator[Issue]:
         if first != kustomization.path:
             problems.append(f"render-failed: {first} stands in the same folder; keep one of the two")
         problems.extend(inventory.context.problems.get(kustomization.path, ()))
-        if problems:
+        if problems and not _holds_objects(inventory, kustomization.path):
             listed = ", ".join(dict.fromkeys(problems))
             text = f"unsupported in {kustomization.path}: {listed}; remove it or mirror another path"
             yield Issue(IssueKind.UNSUPPORTED_KUSTOMIZE, kustomization.path, text)
+
+
+def _holds_objects(inventory: Inventory, path: str) -> bool:
+    """True for a kustomization file that is refused already because an object stands in it."""
+    record = inventory.files.get(path)
+    return (
+        record is not None and record.facts is not None and any(_kustomization_documents(path, record.facts))
+    )
 
 
 def _duplicates(inventory: Inventory, key: NameKey) -> Iterator[Issue]:

@@ -227,8 +227,8 @@ class Inventory:
             if entry.path not in self.context.patches:
                 after.extend(self._refs(entry.path, self.files[entry.path]))
         if self.outside is not old_outside:
-            before.extend(_outside_refs(old_outside, self.limits))
-            after.extend(_outside_refs(self.outside, self.limits))
+            before.extend(outside_documents(old_outside, self.limits))
+            after.extend(outside_documents(self.outside, self.limits))
         self._reindex(before, after)
 
     def _refs(self, path: str, record: FileRecord) -> list[DocumentRef]:
@@ -343,7 +343,7 @@ def _name_key(fact: DocumentFact) -> NameKey:
     return NameKey(fact.group, fact.kind, fact.name)
 
 
-def _outside_refs(outside: Outside, limits: Limits) -> list[DocumentRef]:
+def outside_documents(outside: Outside, limits: Limits) -> list[DocumentRef]:
     """The documents of bases outside the path; patches among them are no documents of their own."""
     patches = {
         resolve_entry(kustomization.directory, patch)

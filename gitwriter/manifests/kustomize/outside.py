@@ -1,7 +1,7 @@
 """Bases beside the target path: what a build reads there, and nothing more.
 
-An overlay names its base by a path that leaves the target (`../../base`). Such files are read so that the overlay
-can be understood and built; they are never written, and paths that leave the repository are never followed.
+An overlay names its base by a path that leaves the target (`../../base`). Such files are read so that the
+overlay can be understood and built; they are never written, and no path leaves the repository.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Routed:
     to give then.
 
     For a field patch `source` holds the assignments that are left for the file. `problem` set = write
-    nothing.
+    nothing. `changes_source` tells whether the source document differs from what stands in the file.
     """
 
     source: dict[str, Any] = field(default_factory=dict)

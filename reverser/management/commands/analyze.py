@@ -1,0 +1,213 @@
+"""``manage.py analyze DIR``: what a mirror would make of a folder, before anything is set up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from gitwriter.manifests.analyzer import analyze, plan_mirror
+from gitwriter.manifests.changes import Change, Policy, Sweep, Upsert
+from gitwriter.manifests.emitter import render_document
+from gitwriter.manifests.identity import join_api_version
+from gitwriter.manifests.inventory import Inventory
+from gitwriter.manifests.report import as_text, as_values
+from gitwriter.manifests.tree import DirectoryTree
+from reverser.errors import ReverserError
+from reverser.kube.aio import AsyncKube
+from reverser.kube.paths import resource_path
+from watchers.defaults import builtin_table, optional_pointers
+from watchers.discovery import scan
+from watchers.policy import is_denied, is_sensitive, noise
+from watchers.registry import Registry, TypeRecord, judge
+from watchers.sanitize import sanitize
+
+_ONLY_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_REFUSED, _FAILED = 1, 2
+
+
+class Command(BaseCommand):
+    """Read a folder of manifests and say what would be managed, what refuses, and how to fix it."""
+
+    help = (
+        "Read a folder of manifests and say what would be managed, what refuses it and how to fix that, and "
+        "which folders below could be targets. With --kubeconfig also what a mirror of that cluster would "
+        "create, change and delete. Writes nothing; needs neither Redis nor a database. Exit status: 0, 1 "
+        "when the folder is refused and --policy refuse is given, 2 when it cannot be read."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The folder, the form of the report, and the cluster to compare with."""
+        parser.add_argument(
+            "directory", metavar="DIR", type=Path, help="the folder that a GitTarget would name"
+        )
+        parser.add_argument(
+            "--format", choices=("text", "json", "yaml"), default="text", help="form of the report"
+        )
+        parser.add_argument(
+            "--policy",
+            choices=("report", "refuse"),
+            default="report",
+            help="refuse: end with status 1 when the folder is refused (for use in a pipeline)",
+        )
+        parser.add_argument("--kubeconfig", help="compare with the cluster of this file")
+        parser.add_argument(
+            "--namespace",
+            action="append",
+            default=[],
+            help="compare objects of this namespace only; may be repeated",
+        )
+        parser.add_argument(
+            "--type",
+            action="append",
+            default=[],
+            metavar="[GROUP/]RESOURCE",
+            help="compare this type only, such as configmaps or apps/deployments; may be repeated",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Analyze and print."""
+        folder: Path = options["directory"]
+        if not folder.is_dir():
+            raise CommandError(f"{folder} is not a folder; name the folder to analyze", returncode=_FAILED)
+        tree = DirectoryTree(folder, repository=_repository_of(folder))
+        mirror = None
+        if options["kubeconfig"]:
+            try:
+                changes, notes = asyncio.run(
+                    _read_cluster(options["kubeconfig"], tree, options["namespace"], options["type"])
+                )
+            except (ReverserError, OSError) as error:
+                raise CommandError(f"the cluster cannot be read: {error}", returncode=_FAILED) from error
+            tree.warnings.extend(notes)
+            mirror = plan_mirror(tree, changes, Policy())
+        report = analyze(tree, root=str(folder), mirror=mirror, warnings=tree.warnings)
+        if options["format"] == "json":
+            self.stdout.write(json.dumps(as_values(report), indent=2))
+        elif options["format"] == "yaml":
+            self.stdout.write(yaml.safe_dump(as_values(report), sort_keys=False), ending="")
+        else:
+            self.stdout.write(as_text(report), ending="")
+        if options["policy"] == "refuse" and not report.accepted:
+            sys.exit(_REFUSED)
+
+
+def _repository_of(folder: Path) -> Path | None:
+    """The repository that a folder belongs to: the nearest folder above it, or itself, with a `.git`."""
+    resolved = folder.resolve()
+    return next((place for place in (resolved, *resolved.parents) if (place / ".git").exists()), None)
+
+
+async def _read_cluster(
+    kubeconfig: str, tree: DirectoryTree, namespaces: list[str], types: list[str]
+) -> tuple[list[Change], list[str]]:
+    """Every object of the cluster that a mirror would follow, as changes; and what could not be read."""
+    inventory = Inventory.scan(tree)
+    kube = await AsyncKube.connect(kubeconfig)
+    changes: list[Change] = []
+    notes: list[str] = []
+    try:
+        registry = judge(Registry(), await scan(kube), 0.0)
+        for record in _followed(registry, types):
+            try:
+                changes.extend(await _read_type(kube, record, inventory, namespaces))
+            except ReverserError as error:
+                notes.append(f"{record.group_resource} was left out: {error}")
+    finally:
+        await kube.close()
+    return changes, notes
+
+
+def _followed(registry: Registry, types: list[str]) -> list[TypeRecord]:
+    """One record per group and resource, at its preferred version."""
+    found: dict[str, TypeRecord] = {}
+    for record in registry.live:
+        name = record.group_resource
+        if is_denied(record.resource.group, record.resource.resource) or (types and name not in types):
+            continue
+        if name not in found or record.resource.preferred:
+            found[name] = record
+    return [found[name] for name in sorted(found)]
+
+
+async def _read_type(
+    kube: AsyncKube, record: TypeRecord, inventory: Inventory, namespaces: list[str]
+) -> list[Change]:
+    resource = record.resource
+    namespaced = bool(resource.namespaced)
+    if namespaces and not namespaced:
+        return []
+    changes: list[Change] = []
+    sensitive = is_sensitive(resource.group, resource.resource, frozenset())
+    for namespace in namespaces or [""]:
+        path = resource_path(resource.group, resource.version, resource.resource, namespace=namespace)
+        if sensitive:
+            answer = await kube.raw("GET", path, headers={"Accept": _ONLY_METADATA})
+            items = json.loads(answer).get("items") or []
+        else:
+            items = (await kube.list(path)).items
+        present: set[tuple[str, str]] = set()
+        for item in items:
+            place = item["metadata"].get("namespace", "") if namespaced else ""
+            present.add((place, item["metadata"]["name"]))
+            if noise(resource.group, resource.kind, item) is None:
+                changes.append(_upsert(record, item, inventory, sensitive=sensitive))
+        changes.append(
+            Sweep(
+                resource.group,
+                resource.resource,
+                resource.kind,
+                namespaced,
+                namespace or None,
+                frozenset(present),
+            )
+        )
+    return changes
+
+
+def _upsert(record: TypeRecord, item: dict[str, Any], inventory: Inventory, *, sensitive: bool) -> Upsert:
+    """One object. Of a sensitive one only the name is known here; a sealed document in Git counts as up
+    to date.
+    """
+    resource = record.resource
+    api_version = join_api_version(resource.group, resource.version)
+    body = sanitize({**item, "apiVersion": api_version, "kind": resource.kind})
+    name, namespace = item["metadata"]["name"], item["metadata"].get("namespace", "")
+    base = Upsert(
+        resource.group,
+        resource.version,
+        resource.resource,
+        resource.kind,
+        bool(resource.namespaced),
+        namespace,
+        name,
+        sensitive=sensitive,
+    )
+    if not sensitive:
+        table = builtin_table(resource.group, resource.kind)
+        return replace(base, body=body, optional=optional_pointers(body, table))
+    sealed_blob = next(
+        (
+            inventory.files[ref.path].entry.blob
+            for ref in inventory.lookup(resource.group, resource.kind, name)
+            if ref.fact.has_sops and inventory.effective_namespace(ref) == namespace
+        ),
+        None,
+    )
+    if sealed_blob is not None:
+        return replace(base, unchanged_blob=sealed_blob)
+    metadata = {"name": name, "namespace": namespace}
+    stand_in = {
+        "apiVersion": api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "sops": {"mac": "unknown"},
+    }
+    return replace(base, sealed=render_document(stand_in))

@@ -1,0 +1,156 @@
+"""The offline report: verdict, layout, candidates, and what a mirror would do; it reads and never writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from gitwriter.manifests import DirectoryTree, MemoryTree, Policy
+from gitwriter.manifests.analyzer import Layout, analyze, plan_mirror
+from gitwriter.manifests.report import as_text, as_values
+
+from .folder import config_map, manifest, sealed_secret, sweep, text
+
+TILL = manifest("Deployment", "till")
+OVERLAYS = {
+    "base/kustomization.yaml": "resources: [till.yaml]\n",
+    "base/till.yaml": TILL,
+    "overlays/prod/kustomization.yaml": "namespace: prod\nresources: [../../base]\n",
+    "overlays/test/kustomization.yaml": "namespace: test\nresources: [../../base]\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "layout"),
+    [
+        ({}, Layout.EMPTY),
+        ({"README.md": "x"}, Layout.EMPTY),
+        ({"a.yaml": TILL}, Layout.PLAIN),
+        ({"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": TILL}, Layout.KUSTOMIZE_SINGLE),
+        (OVERLAYS, Layout.KUSTOMIZE_OVERLAY),
+        ({"kustomization.yaml": "namePrefix: x-\n"}, Layout.REFUSED_STRUCTURAL),
+    ],
+)
+def test_layouts_are_named(files: dict, layout: Layout) -> None:
+    """Each sort of folder is recognised."""
+    assert analyze(MemoryTree(text(files))).layout is layout
+
+
+def test_candidates_are_judged_inside_the_repository() -> None:
+    """An overlay that could not be built alone is accepted where its base is at hand; the base is no
+    candidate.
+    """
+    report = analyze(MemoryTree(text(OVERLAYS)))
+    assert not report.accepted
+    assert [(found.path, found.accepted, found.reads) for found in report.candidates] == [
+        ("overlays/prod", True, ("base",)),
+        ("overlays/test", True, ("base",)),
+    ]
+    assert report.candidates[0].types == {"prod": ("apps/v1/Deployment",)}
+    assert (report.candidates[0].rendered, report.candidates[0].editable) == (1, 0)
+
+
+def test_nested_candidates_are_named() -> None:
+    """A candidate inside another says so: both cannot be targets."""
+    files = {
+        "apps/a.yaml": manifest("ConfigMap", "a", "x"),
+        "apps/sub/b.yaml": manifest("ConfigMap", "b", "x"),
+    }
+    assert [(found.path, found.inside) for found in analyze(MemoryTree(text(files))).candidates] == [
+        ("apps", ""),
+        ("apps/sub", "apps"),
+    ]
+
+
+def test_text_says_what_to_do() -> None:
+    """The text names the verdict, each refusing file with its remedy, and what would be managed."""
+    files = {
+        "deploy.sh": "x",
+        "a.yaml": manifest("ConfigMap", "a", "shop"),
+        "s.yaml": sealed_secret("db").sealed or b"",
+    }
+    shown = as_text(analyze(MemoryTree(text(files)), root="repo"))
+    for part in (
+        "refused (UnsupportedContent): 1 issue",
+        "deploy.sh",
+        ".gittargetignore",
+        "2 documents in 2 files",
+    ):
+        assert part in shown
+    assert "1 encrypted" in shown
+
+
+def test_values_are_plain() -> None:
+    """The values survive JSON and YAML unchanged."""
+    values = as_values(analyze(MemoryTree(text(OVERLAYS))))
+    assert json.loads(json.dumps(values)) == values
+    assert yaml.safe_load(yaml.safe_dump(values)) == values
+    assert {issue["actor"] for issue in values["issues"]} == {"repository-author"}
+
+
+def test_mirror_plan_sets_refusing_files_aside() -> None:
+    """The plan for a cluster is made also where the folder is refused today, and says what it left out."""
+    files = {
+        "deploy.sh": "x",
+        "a.yaml": manifest("ConfigMap", "a", "shop", data={"k": "old"}),
+        "gone.yaml": manifest("ConfigMap", "gone", "shop"),
+    }
+    changes = [config_map("a", k="new"), config_map("b"), sweep("ConfigMap", [("shop", "a"), ("shop", "b")])]
+    made = plan_mirror(MemoryTree(text(files)), changes, Policy())
+    assert made.counts == {"change": 1, "create": 1, "delete": 1}
+    assert made.set_aside == ("deploy.sh",)
+
+
+def folder_of(tmp_path: Path, files: dict[str, str]) -> Path:
+    for path, content in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content)
+    return tmp_path
+
+
+def test_command_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command prints each format, ends with 1 only where it is told to refuse, and changes no file."""
+    folder = folder_of(tmp_path, {"a.yaml": manifest("ConfigMap", "a", "shop"), "x.sh": ""})
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    call_command("analyze", str(folder))
+    assert "x.sh" in capsys.readouterr().out
+    call_command("analyze", str(folder), "--format", "json")
+    assert json.loads(capsys.readouterr().out)["accepted"] is False
+    call_command("analyze", str(folder), "--format", "yaml")
+    assert yaml.safe_load(capsys.readouterr().out)["layout"] == "plain"
+    with pytest.raises(SystemExit) as ended:
+        call_command("analyze", str(folder), "--policy", "refuse")
+    assert ended.value.code == 1
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_command_needs_a_folder(tmp_path: Path) -> None:
+    """A folder that does not exist, or a cluster that cannot be read, ends with status 2."""
+    with pytest.raises(CommandError) as ended:
+        call_command("analyze", str(tmp_path / "none"))
+    assert ended.value.returncode == 2
+    with pytest.raises(CommandError) as ended:
+        call_command("analyze", str(tmp_path), "--kubeconfig", str(tmp_path / "none"))
+    assert ended.value.returncode == 2
+
+
+def test_directory_never_follows_links(tmp_path: Path) -> None:
+    """N11: a symlink is listed and never followed; a submodule is recognised; .git is not read."""
+    folder = folder_of(
+        tmp_path / "repo", {"a.yaml": TILL, ".git/config": "x", "sub/.git": "gitdir: x", "sub/b.sh": ""}
+    )
+    outside = folder_of(tmp_path / "outside", {"secret.yaml": TILL})
+    (folder / "link").symlink_to(outside, target_is_directory=True)
+    (folder / "dangling.yaml").symlink_to("/nowhere")
+    report = analyze(DirectoryTree(folder))
+    assert [(issue.path, issue.kind.value) for issue in report.issues] == [
+        ("dangling.yaml", "foreign-symlink"),
+        ("link", "foreign-symlink"),
+        ("sub", "foreign-submodule"),
+    ]
+    assert DirectoryTree(folder, repository=tmp_path).read_outside("repo/link/secret.yaml") is None
