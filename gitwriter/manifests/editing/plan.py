@@ -89,7 +89,10 @@ class Planner:
     def value(self, node: Node, target: Any, place: Place, look: Look, edits: list[Edit]) -> None:
         """Plan what turns one node into its target."""
         if node_key(node) in self._forced:
-            self._replace(node, target, place, look, edits)
+            if node.style in ("|", ">") and isinstance(target, str):
+                self._scalar(node, target, place, look, edits, explicit=True)
+            else:
+                self._replace(node, target, place, look, edits)
             return
         if node.kind is Kind.ALIAS:
             if self._anchors is None or not self._anchors.alias_stays(node, target):
@@ -110,13 +113,24 @@ class Planner:
         self.touched.append(node)
         edits += replace_node(self.source, node, target, place, look)
 
-    def _scalar(self, node: Node, target: Any, place: Place, look: Look, edits: list[Edit]) -> None:
+    def _scalar(
+        self,
+        node: Node,
+        target: Any,
+        place: Place,
+        look: Look,
+        edits: list[Edit],
+        *,
+        explicit: bool = False,
+    ) -> None:
         unblock = node.style in ("|", ">") and not isinstance(target, str)
         if node.tag is not None or node.body >= node.end or unblock:
             self._replace(node, target, place, look, edits)
             return
         self.touched.append(node)
-        first, *rest = respell(self.source, node, target, look, parent_column=place.column)
+        first, *rest = respell(
+            self.source, node, target, look, parent_column=place.column, explicit=explicit
+        )
         edits.append(Edit(node.body, node.end, first))
         if rest:
             newline = self.source.newline_at(node.end)

@@ -26,15 +26,18 @@ _BOOLEAN_PAIRS = (("true", "false"), ("yes", "no"), ("on", "off"), ("y", "n"))
 _MAX_DIFF_LINES = 3000
 
 
-def respell(source: Source, node: Node, value: Any, look: Look, *, parent_column: int) -> list[str]:
+def respell(
+    source: Source, node: Node, value: Any, look: Look, *, parent_column: int, explicit: bool = False
+) -> list[str]:
     """New text for ``[node.body, node.end)``: first line, then further lines that go below the node's line.
 
+    With ``explicit`` a block scalar says itself whether its text ends in a newline.
     A result of one element may hold line breaks itself (block scalars, wrapped text); it replaces the node as it stands.
     """
     if not isinstance(value, str):
         return [_other(node, value, look)]
     if node.style in ("|", ">"):
-        block = _block(source, node, value, parent_column=parent_column)
+        block = _block(source, node, value, parent_column=parent_column, explicit=explicit)
         if block is not None:
             return [block]
         return [_inline_after_block(source, node, double_quoted(value))]
@@ -103,7 +106,9 @@ def _inline_after_block(source: Source, node: Node, text: str) -> str:
     return text + source.work[stop : node.end]
 
 
-def _block(source: Source, node: Node, value: str, *, parent_column: int) -> str | None:
+def _block(
+    source: Source, node: Node, value: str, *, parent_column: int, explicit: bool
+) -> str | None:
     """The whole block scalar with its new value, or None where a block cannot hold the value."""
     lines = value.split("\n")
     if not all(is_printable(line.replace("\t", "")) for line in lines) or not value.strip():
@@ -135,7 +140,7 @@ def _block(source: Source, node: Node, value: str, *, parent_column: int) -> str
         if not 1 <= indent - parent_column <= 9:
             return None
     chomp = match["chomp"] or match["chomp2"] or ""
-    new_chomp, tail = _chomping(source, node, value, chomp, raw_lines)
+    new_chomp, tail = _chomping(source, node, value, chomp, raw_lines, explicit=explicit)
     order = digit + new_chomp if match["digit"] or not match["digit2"] else new_chomp + digit
     header = match["kind"] + order + source.work[match.end() : header_stop]
     newline = source.newline_at(node.body)
@@ -218,7 +223,7 @@ def _fold_afresh(value: str, indent: int) -> list[str]:
 
 
 def _chomping(
-    source: Source, node: Node, value: str, chomp: str, raw_lines: list[str]
+    source: Source, node: Node, value: str, chomp: str, raw_lines: list[str], *, explicit: bool
 ) -> tuple[str, list[str]]:
     """Chomping indicator and the blank lines behind the content."""
     trailing = len(value) - len(value.rstrip("\n"))
@@ -229,7 +234,7 @@ def _chomping(
             break
         blanks.append(line)
     blanks.reverse()
-    at_end = source.added_newline and node.end >= len(source.text)
+    at_end = not explicit and source.added_newline and node.end >= len(source.text)
     if trailing == old_trailing and (trailing or chomp == "-" or at_end):
         return chomp, blanks
     if trailing == 0:
