@@ -4,7 +4,7 @@ A group version whose backend is down (an APIService without a reachable Service
 listed as `Stale` in the aggregated form and answers 503 in the legacy form, as a real aggregator does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reverser.sandbox.registry import version_rank
@@ -42,8 +42,13 @@ def one_group(types: Iterable[ResourceType], broken: Iterable[tuple[str, str]], 
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
 
 
-def resource_list(types: Iterable[ResourceType], group: str, version: str) -> Obj | None:
-    """`GET /apis/<group>/<version>`, or None where it does not exist."""
+def resource_list(
+    types: Iterable[ResourceType], group: str, version: str, storage_hashes: Mapping[str, str]
+) -> Obj | None:
+    """`GET /apis/<group>/<version>`, or None where it does not exist.
+
+    `storage_hashes` names the hash by plural where the storage version is not the type's own.
+    """
     chosen = [t for t in types if (t.group, t.version) == (group, version)]
     if not chosen:
         return None
@@ -51,7 +56,7 @@ def resource_list(types: Iterable[ResourceType], group: str, version: str) -> Ob
     if group:
         document["apiVersion"] = "v1"
     document["groupVersion"] = chosen[0].group_version
-    document["resources"] = [entry for rtype in chosen for entry in _legacy_entries(rtype)]
+    document["resources"] = [entry for rtype in chosen for entry in _legacy_entries(rtype, storage_hashes)]
     return document
 
 
@@ -96,7 +101,7 @@ def _group(name: str, versions: list[str]) -> Obj:
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _legacy_entries(rtype: ResourceType) -> Iterable[Obj]:
+def _legacy_entries(rtype: ResourceType, storage_hashes: Mapping[str, str]) -> Iterable[Obj]:
     entry: Obj = {
         "name": rtype.resource,
         "singularName": rtype.singular,
@@ -109,7 +114,7 @@ def _legacy_entries(rtype: ResourceType) -> Iterable[Obj]:
     if rtype.categories:
         entry["categories"] = list(rtype.categories)
     if "watch" in rtype.verbs:
-        entry["storageVersionHash"] = rtype.storage_version_hash
+        entry["storageVersionHash"] = storage_hashes.get(rtype.resource, rtype.storage_version_hash)
     yield entry
     for sub in subresources_of(rtype):
         entry = {"name": f"{rtype.resource}/{sub.name}", "singularName": "", "namespaced": rtype.namespaced}

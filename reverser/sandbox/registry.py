@@ -108,6 +108,15 @@ class Registry:
         custom.sort(key=lambda t: (t.group, version_rank(t.version), t.resource))
         return [*BUILTIN_TYPES, *custom]
 
+    def storage_hashes(self, group: str) -> dict[str, str]:
+        """Plural name to the discovery hash of the storage version, for custom resources of a group."""
+        return {
+            r.rtype.resource: r.rtype.storage_version_hash
+            for resources in self._by_crd.values()
+            for r in resources
+            if r.rtype.group == group and r.rtype.version == r.storage_version
+        }
+
     def compiled(self) -> list[CompiledCRD]:
         """The CustomResourceDefinitions in force."""
         return [rs[0].crd for rs in self._by_crd.values() if rs and rs[0].crd is not None]

@@ -11,6 +11,7 @@ import orjson
 
 from reverser.sandbox.registry import Resource
 from reverser.sandbox.status import ApiError
+from reverser.sandbox.tables import render_table
 
 Obj = dict[str, Any]
 _META = "meta.k8s.io/v1"
@@ -66,8 +67,6 @@ def one(resource: Resource, form: Form, obj: Obj, include: str) -> Obj:
 
 def table(resource: Resource, items: list[Obj], list_meta: Obj, include: str) -> Obj:
     """A Table of objects, whose rows carry what `includeObject` asks for (default: the metadata)."""
-    from reverser.sandbox.tables import render_table
-
     rendered = render_table(resource.columns(), items, list_meta=list_meta)
     for row, obj in zip(rendered["rows"], items, strict=True):
         if include == "None":

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reverser.sandbox import discovery
+from reverser.sandbox import discovery, openapi
 from reverser.sandbox.faults import Faults
 from reverser.sandbox.registry import Registry
 from reverser.sandbox.status import ApiError, PageNotFound
@@ -86,7 +86,9 @@ class Surface:
 
     def _resources(self, group: str, version: str) -> Obj:
         self.check_backend(group, version)
-        document = discovery.resource_list(self._registry.types(), group, version)
+        document = discovery.resource_list(
+            self._registry.types(), group, version, self._registry.storage_hashes(group)
+        )
         if document is None:
             raise PageNotFound
         return document
@@ -100,14 +102,12 @@ class Surface:
         return document
 
     def _document(self, path: str) -> Obj:
-        from reverser.sandbox import openapi
-
         types, crds = self._registry.types(), self._registry.compiled()
         match [part for part in path.split("/") if part]:
             case ["v2"]:
                 return openapi.openapi_v2_document(types, crds)
             case ["openapi", "v3"]:
-                return openapi.openapi_v3_index(types)
+                return openapi.openapi_v3_index(types, crds)
             case ["openapi", "v3", "api", version]:
                 return openapi.openapi_v3_document("", version, types, crds)
             case ["openapi", "v3", "apis", group, version]:
