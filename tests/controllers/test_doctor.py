@@ -1,0 +1,194 @@
+"""The doctor: each finding with its remedy, and an exit code that scripts can use."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from reverser.controllers.doctor.cluster import Need, check_needs, missing_parts
+from reverser.controllers.doctor.data import audit_lags, judge_lag
+from reverser.controllers.doctor.examine import examine
+from reverser.controllers.doctor.findings import Finding, Level, exit_code, good, note, problem, render
+from reverser.controllers.doctor.remotes import probe_write
+from reverser.kube.paths import core_path, own_path, resource_path
+from reverser.kube.sync import Kube
+from reverser.sandbox.thread import SandboxServer
+from reverser.store import Store
+from tests.controllers.cluster import CRD_DIR, CRDS
+
+CONFIG: Any = SimpleNamespace(
+    command_namespace="default",
+    default_known_hosts_configmap="",
+    insecure_allow_missing_known_hosts=False,
+    author_attribution=False,
+    author_attribution_ttl=900.0,
+    author_attribution_grace=3.0,
+)
+
+
+def test_the_screen_and_the_exit_code() -> None:
+    findings = [good("a", "fine"), note("b", "hm"), problem("c", "bad", "do this")]
+    text = render(findings)
+    assert text.splitlines()[-1] == "1 problem(s), 1 note(s)"
+    assert "-> do this" in text
+    assert (exit_code(findings), exit_code(findings[:2])) == (1, 0)
+    assert render([good("a", "fine")]).endswith("everything is in order")
+
+
+def test_an_older_definition_is_told_by_what_it_lacks() -> None:
+    """Additions of the API server and descriptions do not count."""
+    wanted = {"a": 1, "items": [{"name": "x", "k": [1, 2]}], "description": "new words"}
+    same = {"a": 1, "items": [{"name": "y"}, {"name": "x", "k": [1, 2], "more": 1}], "z": 1}
+    assert list(missing_parts(wanted, same, "spec")) == []
+    older = {"a": 2, "items": [{"name": "x", "k": [1]}]}
+    assert list(missing_parts(wanted, older, "spec")) == ["spec.a differs", "spec.items[x].k has fewer items"]
+
+
+def test_denied_permissions_are_named() -> None:
+    """One finding per permission, with a remedy."""
+
+    def create(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        attributes = body["spec"]["resourceAttributes"]
+        return {"status": {"allowed": attributes["resource"] != "secrets"}}
+
+    kube: Any = SimpleNamespace(create=create)
+    found = list(check_needs(kube, [Need("", "secrets", "get", "shop"), Need("apps", "deployments", "list")]))
+    assert [(f.level, f.text) for f in found] == [
+        (Level.PROBLEM, "not allowed: get secrets in namespace shop")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lags", "level"),
+    [([], Level.NOTE), ([0.5] * 99 + [30.0], Level.OK), ([0.5] * 90 + [10.0] * 10, Level.PROBLEM)],
+)
+def test_audit_lag_against_the_grace(lags: list[float], level: Level) -> None:
+    """The batch-max-wait trap: 95 of 100 facts must be there in time."""
+    assert judge_lag(lags, grace=3.0).level is level
+
+
+def test_audit_lag_is_read_from_what_is_there(store: Store) -> None:
+    """Arrival is told from the remaining time to live; odd values are skipped."""
+    fact = {"author": "alice", "stageTimestamp": "2031-01-01T00:00:00.123456789Z"}
+    staged = 1_924_992_000_123
+    store.client.set("gitops-reverser:author:v1:audit:configmaps:object:u:1", orjson.dumps(fact), px=800_000)
+    store.client.set("gitops-reverser:author:v1:audit:configmaps:object:u:2", b"odd", px=800_000)
+    (lag,) = audit_lags(store, ttl=900.0, now_ms=staged + 102_000)
+    assert lag == pytest.approx(2.0, abs=0.5)
+
+
+@pytest.fixture
+def kube(sandbox: SandboxServer) -> Iterator[Kube]:
+    client = Kube.connect(str(sandbox.kubeconfig_path))
+    yield client
+    client.close()
+
+
+def configured(kube: Kube, url: str) -> None:
+    for path in sorted(CRD_DIR.glob("*.yaml")):
+        kube.create(CRDS, yaml.safe_load(path.read_text()))
+    kube.create(core_path("namespaces"), {"metadata": {"name": "shop"}})
+    for kind, resource, name, spec in (
+        ("GitProvider", "gitproviders", "gp", {"url": url, "allowedBranches": ["main"]}),
+        ("GitTarget", "gittargets", "gt", {"providerRef": {"name": "gp"}, "branch": "main", "path": "live"}),
+        (
+            "WatchRule",
+            "watchrules",
+            "wr",
+            {"targetRef": {"name": "gt"}, "rules": [{"resources": ["configmaps", "gizmos"]}]},
+        ),
+    ):
+        body = {
+            "apiVersion": "configbutler.ai/v1alpha3",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": spec,
+        }
+        kube.create(own_path(resource, namespace="shop"), body)
+
+
+def run(kube: Kube, sandbox: SandboxServer, store: Store | None) -> list[Finding]:
+    kubeconfig = str(sandbox.kubeconfig_path)
+    return list(examine(CONFIG, kube=kube, store=store, kubeconfig=kubeconfig, namespace="shop"))
+
+
+@pytest.mark.django_db
+def test_an_installation_that_works_except_for_its_controller(
+    kube: Kube, sandbox: SandboxServer, store: Store, url: str
+) -> None:
+    """What is fine is said; the one thing that is missing is a problem with a remedy."""
+    configured(kube, url)
+    found = run(kube, sandbox, store)
+    assert [(f.area, f.text) for f in found if f.level is Level.PROBLEM] == [
+        ("target", "shop/gt: its controller has not judged it")
+    ]
+    said = " | ".join(f.text for f in found)
+    assert "all 5 custom resource definitions are installed and current" in said
+    assert "shop/gp: the credentials may push" in said
+    assert "permissions asked for are granted" in said
+    assert any(f.level is Level.NOTE and "gizmos" in f.text for f in found)
+
+
+@pytest.mark.django_db
+def test_a_broken_installation_is_examined_to_the_end(
+    kube: Kube, sandbox: SandboxServer, url: str, tmp_path: Path
+) -> None:
+    """Missing definition, no Redis, a repository that is gone: all in one run."""
+    configured(kube, f"file://{tmp_path}/gone.git")
+    name = "commitrequests.configbutler.ai"
+    kube.delete(resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions", name=name))
+    found = [f for f in run(kube, sandbox, None) if f.level is Level.PROBLEM]
+    assert {f.area for f in found} >= {"definitions", "redis", "provider", "target"}
+    assert all(f.remedy for f in found)
+
+
+def test_the_command_says_what_is_wrong(sandbox: SandboxServer, tmp_path: Path) -> None:
+    """`manage.py doctor` on an empty cluster: findings on the screen, exit code 1, no traceback."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "KUBECONFIG": str(sandbox.kubeconfig_path),
+        "REVERSER_STATE_DIR": str(tmp_path / "state"),
+    }
+    manage = Path(__file__).resolve().parents[2] / "manage.py"
+    done = subprocess.run(
+        [sys.executable, str(manage), "doctor"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "gittargets.configbutler.ai is not installed" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_an_api_server_that_does_not_answer(sandbox: SandboxServer, kube: Kube) -> None:
+    sandbox.stop()
+    from reverser.controllers.doctor.cluster import check_access
+
+    assert check_access(kube).level is Level.PROBLEM
+
+
+def test_a_repository_that_cannot_be_written(url: str, tmp_path: Path) -> None:
+    """The probe asks the receiving side; the repository stays as it is."""
+    from gitwriter.git.remote import Remote
+
+    remote = Remote.of(url)
+    assert probe_write(remote) == ""
+    repository = tmp_path / "repo.git"
+    assert not list((repository / "refs" / "heads").iterdir())
+    broken = repository / "HEAD"
+    broken.chmod(stat.S_IRUSR)
+    (repository / "objects").rename(repository / "objects.away")
+    assert probe_write(remote) != ""
