@@ -6,6 +6,8 @@ one process. Listings use NUL-terminated output: no path needs unquoting, whatev
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +16,11 @@ from pathlib import Path
 
 from gitwriter.git.environment import base_environment, git_binary
 from gitwriter.git.errors import CloneDamaged
-from reverser.trust.child import killed_after, start, stop
+from reverser.trust.child import start, stop
 
 SYMLINK = "120000"
 SUBMODULE = "160000"
+_CHUNK = 1 << 16
 _BATCH = 200  # 41 bytes each: always fits into the pipe, so writing never waits for reading
 
 
@@ -87,38 +90,52 @@ class BlobReader:
         self._process: subprocess.Popen[bytes] | None = start(
             [git_binary(), "--git-dir", str(path), "cat-file", "--batch"], env=base_environment()
         )
+        assert self._process.stdout
+        self._output = self._process.stdout.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._output, select.POLLIN)
+        self._buffer = bytearray()
 
     def read(self, ids: Sequence[str], *, deadline: float) -> Iterator[tuple[str, bytes]]:
         """Yield (id, content) in the order asked. Raises CloneDamaged for a missing object.
 
-        ``deadline`` is in seconds and counts for each batch.
+        ``deadline`` is the longest silence in seconds.
         """
         remaining = iter(ids)
         while batch := list(islice(remaining, _BATCH)):
-            yield from self._read_batch(batch, deadline)
-
-    def _read_batch(self, batch: list[str], deadline: float) -> list[tuple[str, bytes]]:
-        process = self._process
-        if process is None:
-            raise CloneDamaged("the blob reader is closed")
-        assert process.stdin and process.stdout
-        found = []
-        with killed_after(process, deadline):
+            process = self._process
+            if process is None:
+                raise CloneDamaged("the blob reader is closed")
+            assert process.stdin
             try:
                 process.stdin.write("".join(f"{oid}\n" for oid in batch).encode())
                 process.stdin.flush()
             except BrokenPipeError:
                 raise self._broken("stopped answering") from None
             for oid in batch:
-                head = process.stdout.readline().split()
-                if len(head) != 3:
-                    raise self._broken(f"has no object {oid[:12]}")
-                size = int(head[2])
-                content = process.stdout.read(size + 1)
-                if len(content) != size + 1:
-                    raise self._broken("stopped in the middle of an object")
-                found.append((oid, content[:-1]))
-        return found
+                yield oid, self._answer(oid, deadline)
+
+    def _answer(self, oid: str, deadline: float) -> bytes:
+        while (end := self._buffer.find(b"\n")) < 0:
+            self._fill(deadline)
+        head = self._buffer[:end].split()
+        if len(head) != 3:
+            raise self._broken(f"has no object {oid[:12]}")
+        first = end + 1
+        last = first + int(head[2])
+        while len(self._buffer) <= last:
+            self._fill(deadline)
+        content = bytes(self._buffer[first:last])
+        del self._buffer[: last + 1]
+        return content
+
+    def _fill(self, deadline: float) -> None:
+        if not self._poll.poll(deadline * 1000):
+            raise self._broken("does not answer")
+        chunk = os.read(self._output, _CHUNK)
+        if not chunk:
+            raise self._broken("stopped answering")
+        self._buffer += chunk
 
     def _broken(self, what: str) -> CloneDamaged:
         self.close()

@@ -56,6 +56,11 @@ class Remote:
         """Values to remove from anything the remote said."""
         return self.credentials.secrets
 
+    def login_failed(self) -> None:
+        """A command failed, perhaps for its login: what was minted is not used again."""
+        if self.tokens is not None and isinstance(self.credentials.login, GitHubApp):
+            self.tokens.forget(self.credentials.login)
+
     @contextmanager
     def environment(self) -> Iterator[Mapping[str, str]]:
         """The environment for one network command; its memory files end with the block.

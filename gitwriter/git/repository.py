@@ -179,7 +179,8 @@ class BareRepository:
             return True
         if not self.has_commit(new):
             return None
-        if self.has_commit(old):
+        here = self.has_commit(old)
+        if here:
             done = self._git("merge-base", "--is-ancestor", old, new)
             if done.returncode == 0:
                 return True
@@ -187,8 +188,13 @@ class BareRepository:
                 return None
         if not self.shallow():
             return False
+        # A path from new to old that is not visible here passes a commit whose parents were cut off. Such a
+        # commit cannot lie behind old, so it is enough to look at what does not.
+        arguments = ["rev-list", "--max-parents=0", new]
+        if here:
+            arguments += ["--not", f"{old}^@"]
         cut = set((self.path / "shallow").read_text().split())
-        roots = self._checked("rev-list", "--max-parents=0", new).decode().split()
+        roots = self._checked(*arguments).decode().split()
         return None if cut.intersection(roots) else False
 
     def contains(self, remote: Remote, *, branch: str, old: str, tip: str) -> bool:
@@ -372,11 +378,14 @@ class BareRepository:
 def _network(remote: Remote, arguments: list[str], deadline: float, idle: float | None) -> Completed:
     try:
         with remote.environment() as environment:
-            return run([git_binary(), *arguments], env=environment, deadline=deadline, idle=idle)
+            done = run([git_binary(), *arguments], env=environment, deadline=deadline, idle=idle)
     except ChildTimeout:
         raise RemoteUnavailable(
             f"the remote {remote.url.host or remote.url.path} does not answer; it is tried again"
         ) from None
+    if not done.ok:
+        remote.login_failed()
+    return done
 
 
 def _failure(what: str, remote: Remote, stderr: bytes) -> str:

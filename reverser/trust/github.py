@@ -1,7 +1,7 @@
 """Installation tokens of a GitHub App, minted when needed and kept until shortly before they expire.
 
 A token lives for an hour; a push with one that expired in between fails with 401. So a token is used only
-while it has ten minutes left, and an operation that was refused may ask for a fresh one. Tokens live in
+while it has ten minutes left, and is forgotten when an operation with it fails. Tokens live in
 this process' memory alone.
 """
 
@@ -56,21 +56,24 @@ class TokenSource:
         self._lock = threading.Lock()
         self._tokens: dict[str, tuple[SecretValue, float]] = {}
 
-    def token(self, app: GitHubApp, *, fresh: bool = False) -> SecretValue:
-        """A valid token. ``fresh`` ignores what is cached (after a 401).
+    def token(self, app: GitHubApp) -> SecretValue:
+        """A valid token.
 
         Raises SecretMalformed when GitHub refuses the App, RemoteUnavailable when it does not answer.
         """
-        key = hashlib.sha256(
-            b"\0".join((app.base_url.encode(), app.installation_id.encode(), app.private_key.reveal()))
-        ).hexdigest()
+        key = _cache_key(app)
         with self._lock:
             cached = self._tokens.get(key)
-            if cached is not None and not fresh and cached[1] - self._clock() > _MARGIN:
+            if cached is not None and cached[1] - self._clock() > _MARGIN:
                 return cached[0]
             minted = self._mint(app)
             self._tokens[key] = minted
             return minted[0]
+
+    def forget(self, app: GitHubApp) -> None:
+        """Mint anew next time: the token may have been refused."""
+        with self._lock:
+            self._tokens.pop(_cache_key(app), None)
 
     def _mint(self, app: GitHubApp) -> tuple[SecretValue, float]:
         url = f"{app.base_url}/app/installations/{app.installation_id}/access_tokens"
@@ -85,6 +88,11 @@ class TokenSource:
         answer = json.loads(body)
         expires = datetime.fromisoformat(answer["expires_at"].replace("Z", "+00:00")).timestamp()
         return SecretValue(answer["token"].encode()), expires
+
+
+def _cache_key(app: GitHubApp) -> str:
+    parts = (app.base_url.encode(), app.installation_id.encode(), app.private_key.reveal())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def app_jwt(app: GitHubApp, *, now: int) -> str:

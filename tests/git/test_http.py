@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import random
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from gitwriter.git.probe import refused_push
 from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository, Deadlines, PushResult, list_remote
 from reverser.errors import RemoteUnavailable
@@ -21,7 +25,7 @@ from tests.git.helpers import ALICE, OPERATOR, WHEN, bare, git, hook, human_comm
 from tests.git.servers import Authority, GitHttp, git_http, make_authority
 
 TOKEN = "zq-CANARY-token-4711"
-FAST = Deadlines(listing=2.0, silence=2.0, transfer=10.0)
+PATIENT = Deadlines()
 
 
 @pytest.fixture
@@ -50,7 +54,7 @@ def secret(url: str, **data: bytes | str) -> Credentials:
     return parse_credentials(raw, parse_repository_url(url), secret="cred")
 
 
-def write(remote: Remote, path: Path, *, deadlines: Deadlines = FAST) -> str:
+def write(remote: Remote, path: Path, *, deadlines: Deadlines = PATIENT) -> str:
     """A whole round: list, fetch, commit, push. Returns the new tip."""
     with BareRepository.open_or_create(path, remote.url.text, deadlines=deadlines) as repo:
         refs = repo.list_remote(remote).branches
@@ -110,7 +114,7 @@ def test_client_certificate(root: Path, authority: Authority, tmp_path: Path) ->
     with git_http(root, tls=authority.context(demand_client=True)) as server:
         ca = authority.ca.read_bytes()
         with pytest.raises(RemoteUnavailable):
-            list_remote(Remote.of(server.url(), secret(server.url(), ca_crt=ca)), deadlines=FAST)
+            list_remote(Remote.of(server.url(), secret(server.url(), ca_crt=ca)), deadlines=PATIENT)
         mutual = secret(
             server.url(),
             ca_crt=ca,
@@ -201,10 +205,10 @@ def test_no_redirect_carries_the_login(server: GitHttp, root: Path) -> None:
         server.redirect = other.url("")[:-1]
         remote = Remote.of(server.url(), secret(server.url(), bearerToken=TOKEN))
         with pytest.raises(RemoteUnavailable, match="302"):
-            list_remote(remote, deadlines=FAST)
+            list_remote(remote, deadlines=PATIENT)
         assert server.authorizations == [f"Bearer {TOKEN}"]
         assert other.authorizations == []
-        list_remote(Remote.of(server.url()), deadlines=FAST)
+        list_remote(Remote.of(server.url()), deadlines=PATIENT)
         assert set(other.authorizations) == {""}
 
 
@@ -218,3 +222,38 @@ def test_proxies_of_the_process_are_used(monkeypatch: pytest.MonkeyPatch) -> Non
         assert environment["GIT_ALLOW_PROTOCOL"] == "file:http:https:ssh"
         assert environment["GIT_TERMINAL_PROMPT"] == "0"
         assert not {"GIT_TRACE", "REVERSER_REDIS_URL"} & set(environment)
+
+
+def test_push_permission_is_seen_without_pushing(server: GitHttp, root: Path) -> None:
+    """Z9: a login that may only read is found out, and the probe leaves no trace on the remote."""
+    remote = Remote.of(server.url())
+    assert refused_push(remote) == ""
+    server.read_only = True
+    assert "403" in refused_push(remote)
+    server.read_only = False
+    human_commit(root / "origin.git", "main", "README", "x")
+    assert refused_push(remote) == ""
+    assert git(root / "origin.git", "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+def test_nothing_secret_is_seen_from_outside(server: GitHttp, root: Path, tmp_path: Path) -> None:
+    """106, F15: while a push runs, no process shows the token in its arguments or its environment."""
+    needles = [TOKEN.encode(), base64.b64encode(f"bot:{TOKEN}".encode())]
+    server.basic = ("bot", TOKEN)
+    hook(root / "origin.git", "pre-receive", f"touch {tmp_path}/inside; sleep 0.5")
+    remote = Remote.of(server.url(), secret(server.url(), username="bot", password=TOKEN))
+    with ThreadPoolExecutor(1) as pool:
+        push = pool.submit(write, remote, tmp_path / "c")
+        seen: set[str] = set()
+        while not push.done():
+            for process in Path("/proc").glob("[0-9]*"):
+                for name in ("cmdline", "environ"):
+                    with contextlib.suppress(OSError):
+                        content = (process / name).read_bytes()
+                        assert not any(needle in content for needle in needles), process
+                        seen.update(
+                            word for word in ("push", "fetch-pack", "ls-remote") if word.encode() in content
+                        )
+        push.result()
+    assert "push" in seen
+    assert (tmp_path / "inside").exists()

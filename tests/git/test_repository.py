@@ -163,6 +163,19 @@ def test_ancestry_beyond_the_cut_is_deepened(repo: BareRepository, remote: Remot
     assert repo.contains(remote, branch="main", old="1" * 40, tip=tip) is False
 
 
+def test_a_lost_race_needs_no_more_history(repo: BareRepository, remote: Remote, origin: Path) -> None:
+    """J15: whether our own commit arrived is told from what is new on the branch, however short the clone's
+    history is: nothing is deepened."""
+    for number in range(5):
+        old = human_commit(origin, "main", "a", str(number))
+    repo.fetch(remote, {"main": old})
+    ours = make(repo, old, {"b": b"1"})
+    tip = human_commit(origin, "main", "a", "theirs")
+    repo.fetch(remote, {"main": tip})
+    assert repo.is_ancestor(ours, tip) is False
+    assert git(repo.path, "rev-list", "--count", tip) == "2"
+
+
 def test_rewritten_history_is_no_ancestor(repo: BareRepository, remote: Remote, origin: Path) -> None:
     """F10: an unrelated root replaces the branch; the old tip is certainly no ancestor."""
     old = human_commit(origin, "main", "a", "old")
