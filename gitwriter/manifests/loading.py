@@ -64,8 +64,13 @@ def load_document(body: bytes, *, limits: Limits = DEFAULT_LIMITS) -> LoadedDocu
     return load_text(decode_body(body).removeprefix(BOM), limits=limits)
 
 
-def load_text(text: str, *, limits: Limits = DEFAULT_LIMITS) -> LoadedDocument:
-    """Read one document's text (without byte order mark); raises YamlRefused as load_document."""
+def load_text(
+    text: str, *, limits: Limits = DEFAULT_LIMITS, text_keys: frozenset[str] = frozenset()
+) -> LoadedDocument:
+    """Read one document's text (without byte order mark); raises YamlRefused as load_document.
+
+    ``text_keys`` are words such as ``on`` that stand for themselves where they are mapping keys.
+    """
     tree = parse_tree(text, limits=limits)
     constructs = set(tree.constructs)
     root = tree.root
@@ -76,7 +81,7 @@ def load_text(text: str, *, limits: Limits = DEFAULT_LIMITS) -> LoadedDocument:
         constructs.add("excessive-aliases")
         value = _identity_only(root)
     else:
-        value = Constructor(constructs).value_of(root)
+        value = Constructor(constructs, text_keys).value_of(root)
     top = value if isinstance(value, dict) else {}
     metadata = top.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
@@ -128,8 +133,9 @@ def key_of(node: Node) -> str:
 class Constructor:
     """Reads values from nodes and leaves them at the nodes; adds ``duplicate-key`` to ``constructs`` where one is met."""
 
-    def __init__(self, constructs: set[str]) -> None:
+    def __init__(self, constructs: set[str], text_keys: frozenset[str] = frozenset()) -> None:
         self._constructs = constructs
+        self._text_keys = text_keys
 
     def value_of(self, node: Node) -> Any:
         """The value of a node and everything below it; an anchored value is one object wherever it is used."""
@@ -159,6 +165,8 @@ class Constructor:
                 for source in self._merge_sources(value_node):
                     value.update(source)
                 continue
+            if self._text_keys and key_node.text in self._text_keys and key_node.tag is None:
+                key_node.value = key_node.text
             key = key_of(key_node)
             if key in own:
                 self._constructs.add("duplicate-key")

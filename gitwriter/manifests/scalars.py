@@ -37,6 +37,7 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
+BOOLEAN_WORDS = frozenset((*_TRUE_WORDS, *_FALSE_WORDS)) - {"true", "false"}
 _NOT_A_STRING_FIRST = frozenset("+-.0123456789yYnNtTfFoO~")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _DOT_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+)?\Z")

@@ -7,6 +7,7 @@ last the whole document, and the result says which of these it took.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -18,6 +19,7 @@ from ..emitter import render_object
 from ..limits import DEFAULT_LIMITS, Limits
 from ..loading import BOM, LoadedDocument, decode_body, key_of, load_document, load_text
 from ..nodes import Kind, Node
+from ..scalars import BOOLEAN_WORDS, resolve_plain
 from ..splitting import split_documents
 from .compare import Path, equal_as_kubernetes, first_difference
 from .plan import NodeKey, Planner, node_key
@@ -111,11 +113,14 @@ def edit_body(
         return EditResult(body, EditMode.SKIPPED, f"cannot be read: {error}")
     if (refusal := _refusal(loaded, desired)) is not None:
         return EditResult(body, EditMode.SKIPPED, refusal)
+    text_keys = _text_keys(loaded, desired)
+    if text_keys:
+        loaded = load_text(loaded.text, limits=limits, text_keys=text_keys)
     target = effective_target(loaded.value, desired, keep=keep, optional=optional)
     if equal_as_kubernetes(loaded.value, target):
         return EditResult(body, EditMode.NO_CHANGE)
     head = body[: len(BOM.encode())] if decode_body(body).startswith(BOM) else b""
-    text, fallback = _edit_text(loaded, target, limits)
+    text, fallback = _edit_text(loaded, target, limits, text_keys)
     if text is not None:
         diagnostic = None if fallback is Fallback.NONE else _FALLBACK_TEXT[fallback]
         return EditResult(head + text.encode("utf-8"), EditMode.PATCHED, diagnostic, fallback)
@@ -155,10 +160,39 @@ def _refusal(loaded: LoadedDocument, desired: Mapping[str, Any]) -> str | None:
     return None
 
 
+_BOOLEAN_KEY = re.compile(r"(?:^|[\s{,?])(?:y|n|yes|no|on|off|true|false)[ \t]*:", re.IGNORECASE)
+
+
+def _text_keys(loaded: LoadedDocument, desired: Mapping[str, Any]) -> frozenset[str]:
+    """Bare words such as ``on`` that are keys of the desired object and so mean themselves.
+
+    Readers disagree about such keys: kubectl takes ``on`` for ``true``, kustomize for the word. The live object shows which
+    reading was applied.
+    """
+    if not _BOOLEAN_KEY.search(loaded.text):
+        return frozenset()
+    keys: set[str] = set()
+    stack: list[Any] = [desired]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mapping):
+            keys.update(node)
+            stack.extend(node.values())
+        elif isinstance(node, list | tuple):
+            stack.extend(node)
+    return frozenset(
+        word for word in keys & BOOLEAN_WORDS if ("true" if resolve_plain(word) else "false") not in keys
+    )
+
+
 def _edit_text(
-    loaded: LoadedDocument, target: Mapping[str, Any], limits: Limits
+    loaded: LoadedDocument, target: Mapping[str, Any], limits: Limits, text_keys: frozenset[str]
 ) -> tuple[str | None, Fallback]:
     """The edited text that reads as the target, or None; with how far it had to fall back."""
+
+    def read(text: str) -> Any:
+        return load_text(text, limits=limits, text_keys=text_keys).value
+
     source = Source(loaded.text)
     forced: set[NodeKey] = set()
     parents = _Parents(loaded.tree.root) if loaded.tree.root is not None else None
@@ -171,11 +205,11 @@ def _edit_text(
             plan = planner.plan(target)
             whole = apply_edits(source.work, plan.edits)
             text = source.finish(whole)
-            path = first_difference(load_text(text, limits=limits).value, target)
+            path = first_difference(read(text), target)
             if path is not None and text != whole:
                 # A block scalar at the end may need the final newline that the file did without.
                 text = whole
-                path = first_difference(load_text(text, limits=limits).value, target)
+                path = first_difference(read(text), target)
         except (PlanConflict, YamlRefused):
             if "alias" in loaded.constructs and not part_moved:
                 part_moved = True

@@ -67,9 +67,7 @@ class Planner:
         root = self._tree.root
         assert root is not None
         if "anchor" in self._tree.constructs:
-            self._anchors = AnchorTargets(
-                self.value_of, self.alignment, part_moved=self._part_moved
-            )
+            self._anchors = AnchorTargets(self.value_of, self.alignment, part_moved=self._part_moved)
             self._anchors.collect(root, target)
         edits: list[Edit] = []
         self.value(root, target, Place(after=root.start, column=0, is_root=True), self._look, edits)
@@ -128,9 +126,7 @@ class Planner:
             self._replace(node, target, place, look, edits)
             return
         self.touched.append(node)
-        first, *rest = respell(
-            self.source, node, target, look, parent_column=place.column, explicit=explicit
-        )
+        first, *rest = respell(self.source, node, target, look, parent_column=place.column, explicit=explicit)
         edits.append(Edit(node.body, node.end, first))
         if rest:
             newline = self.source.newline_at(node.end)

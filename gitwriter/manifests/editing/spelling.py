@@ -106,9 +106,7 @@ def _inline_after_block(source: Source, node: Node, text: str) -> str:
     return text + source.work[stop : node.end]
 
 
-def _block(
-    source: Source, node: Node, value: str, *, parent_column: int, explicit: bool
-) -> str | None:
+def _block(source: Source, node: Node, value: str, *, parent_column: int, explicit: bool) -> str | None:
     """The whole block scalar with its new value, or None where a block cannot hold the value."""
     lines = value.split("\n")
     if not all(is_printable(line.replace("\t", "")) for line in lines) or not value.strip():
