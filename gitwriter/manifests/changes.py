@@ -162,6 +162,7 @@ class SkipReason(StrEnum):
     PATCH_NO_PARENT = "subresource_patch_no_parent"
     PATCH_UNSAFE = "subresource_patch_unsafe"
     NOT_EXPRESSIBLE = "not-expressible"
+    RENDER_DOES_NOT_MATCH_LIVE = "render-does-not-match-live"
     RENDER_MISMATCH = "kustomize-render-refused"
     HELD = "held-by-brake"
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import fields
+from . import fields, tokens
 from .changes import (
     Change,
     ChangeResult,
@@ -25,7 +25,6 @@ from .changes import (
     Upsert,
 )
 from .editing import EditMode, EditResult, edit_document
-from .emitter import render_document
 from .filework import DesiredDocument, FileWork
 from .identity import ObjectKey, placement_sort_key
 from .inventory import DocumentRef, Inventory
@@ -33,9 +32,9 @@ from .kustomize.edits import KustomizationEdits
 from .kustomize.outside import is_outside
 from .kustomize.route import Routed, SourceRouter
 from .loading import YamlError, load_document
-from .placement.resolve import Place, Placer, Registration, path_problem, registration
-from .placement.templates import Subject
-from .roles import Role
+from .newdocuments import NewDocument, render_new, split_by_sensitivity, subject_of
+from .placement.resolve import Placer, Registration, registration
+from .placement.safety import append_refusal, path_problem
 from .splitting import split_documents
 from .tree import Tree
 
@@ -258,6 +257,8 @@ class Draft:
                     self._note(number, Outcome.UNCHANGED, path=ref.path)
                 self._written.add((ref.path, ref.fact.index))
                 return
+        elif self._holds_placeholders(number, change, ref, kept):
+            return
         desired = DesiredDocument(value, kept, change.optional)
         if not change.update and self._would_change(ref, desired):
             self._skip(
@@ -268,6 +269,22 @@ class Draft:
         self._edit_owner.setdefault((ref.path, ref.fact.index), []).append(number)
         self._written.add((ref.path, ref.fact.index))
         self._own(number, ref.path)
+
+    def _holds_placeholders(
+        self, number: int, change: Upsert, ref: DocumentRef, kept: tuple[str, ...]
+    ) -> bool:
+        """Skip an object whose file holds placeholders that live does not show."""
+        if b"${" not in self._bytes(ref.path):
+            return False
+        try:
+            source = fields.without(self._loaded(ref), kept)
+        except (YamlError, TypeError):
+            return False
+        found = list(tokens.divergences(source, change.body))
+        if found:
+            text = tokens.describe(found, ref.path)
+            self._skip(number, SkipReason.RENDER_DOES_NOT_MATCH_LIVE, text, ref.path)
+        return bool(found)
 
     def _would_change(self, ref: DocumentRef, desired: DesiredDocument) -> bool:
         data = self._bytes(ref.path)
@@ -380,76 +397,47 @@ class Draft:
             default=self._policy.default,
             inference=self._policy.inference,
         )
-        groups: dict[str, list[tuple[str, int, Upsert, Subject, Place]]] = {}
+        groups: dict[str, list[NewDocument]] = {}
         for key, number, change in sorted(self._new, key=lambda item: item[:2]):
-            subject = _subject(change)
+            subject = subject_of(change)
             place = placer.place(subject)
             problem = path_problem(self._inventory, place.path)
             if problem:
                 self._skip(number, SkipReason.INVALID_PATH, f"{place.path}: {problem}", place.path)
                 continue
-            groups.setdefault(place.path, []).append((key, number, change, subject, place))
+            groups.setdefault(place.path, []).append(NewDocument(key, number, change, subject, place))
         for path, members in sorted(groups.items()):
             self._create(path, members)
 
-    def _create(self, path: str, members: list[tuple[str, int, Upsert, Subject, Place]]) -> None:
+    def _create(self, path: str, members: list[NewDocument]) -> None:
         record = self._inventory.files.get(path)
         if record is None:
-            members = self._one_sensitivity(path, members)
-            registered = [registration(self._inventory, path, subject) for _, _, _, subject, _ in members]
+            members, surplus = split_by_sensitivity(members)
+            for member in surplus:
+                text = (
+                    f"{path} is wanted by several objects of which one is encrypted; give each its own path"
+                )
+                self._skip(member.number, SkipReason.MIXED_SENSITIVITY, text, path)
+            registered = [
+                registration(self._inventory, path, subject)
+                for subject in (member.subject for member in members)
+            ]
             if all(found is not None for found in registered):
                 for member, found in zip(members, registered, strict=True):
                     assert found is not None
-                    self._register(member[1], found)
+                    self._register(member.number, found)
             else:
                 registered = [None] * len(members)
             for member, found in zip(members, registered, strict=True):
                 self._add(path, member, inherits=found is not None and found.supplies_namespace)
             return
         for member in members:
-            refusal = self._append_refusal(path, member[3])
+            refusal = append_refusal(self._inventory, path, member.subject)
             if refusal is not None:
-                self._skip(member[1], refusal[0], refusal[1], path)
+                self._skip(member.number, refusal[0], refusal[1], path)
             else:
                 supplied = self._inventory.context.namespace(path)
-                self._add(path, member, inherits=bool(supplied) and member[3].namespaced)
-
-    def _one_sensitivity(
-        self, path: str, members: list[tuple[str, int, Upsert, Subject, Place]]
-    ) -> list[tuple[str, int, Upsert, Subject, Place]]:
-        """A new file holds one sealed object or only plain ones; the first by identity decides (rule P14)."""
-        kept = members[:1]
-        for member in members[1:]:
-            if member[3].sensitive or kept[0][3].sensitive:
-                text = (
-                    f"{path} is wanted by several objects of which one is encrypted; give each its own path"
-                )
-                self._skip(member[1], SkipReason.MIXED_SENSITIVITY, text, path)
-            else:
-                kept.append(member)
-        return kept
-
-    def _append_refusal(self, path: str, subject: Subject) -> tuple[SkipReason, str] | None:
-        record = self._inventory.files[path]
-        facts = record.facts
-        if record.role is not Role.MANIFEST or facts is None or path in self._inventory.context.patches:
-            return SkipReason.NOT_APPENDABLE, f"{path} is not a file of manifests"
-        if subject.sensitive:
-            return SkipReason.SENSITIVE_APPEND, f"{path} exists; an encrypted object needs a file of its own"
-        if any(fact.sealed or fact.has_sops for fact in facts.documents):
-            return (
-                SkipReason.PLAINTEXT_ONTO_ENCRYPTED,
-                f"{path} is encrypted; a plain object needs another path",
-            )
-        if any(fact.constructs or (not fact.is_krm and fact.detail) for fact in facts.documents):
-            return SkipReason.NOT_APPENDABLE, f"{path} holds a document that cannot be edited safely"
-        if self._inventory.context.fan_in(path):
-            return SkipReason.WRITE_FAN_IN, f"{path} is part of several builds and is read-only here"
-        supplied = self._inventory.context.namespace(path)
-        if subject.namespaced and supplied and supplied != subject.namespace:
-            text = f"{path} is built into namespace {supplied}, this object belongs to {subject.namespace}"
-            return SkipReason.NOT_APPENDABLE, text
-        return None
+                self._add(path, member, inherits=bool(supplied) and member.subject.namespaced)
 
     def _register(self, number: int, found: Registration) -> None:
         kustomization = found.kustomization
@@ -457,20 +445,16 @@ class Draft:
         self._own(number, kustomization.path)
         self.registered.add(number)
 
-    def _add(self, path: str, member: tuple[str, int, Upsert, Subject, Place], *, inherits: bool) -> None:
-        key, number, change, _, place = member
+    def _add(self, path: str, member: NewDocument, *, inherits: bool) -> None:
         work = self._work(path)
-        if change.sensitive:
-            work.whole = change.sealed
+        if member.change.sensitive:
+            work.whole = member.change.sealed
         else:
-            assert change.body is not None
-            kept = fields.kept_pointers(change.body, change.group, change.name, self._policy.ignore_fields)
-            value = fields.without(change.body, kept)
-            if inherits:
-                fields.remove_pointer(value, "/metadata/namespace")
-            work.appended[key] = render_document(value)
-        self._own(number, path)
-        self._note(number, Outcome.CREATED, path=path, rule=place.rule.value, message=place.note)
+            rendered = render_new(member.change, self._policy.ignore_fields, inherits_namespace=inherits)
+            work.appended[member.key] = rendered
+        self._own(member.number, path)
+        place = member.place
+        self._note(member.number, Outcome.CREATED, path=path, rule=place.rule.value, message=place.note)
 
     def _apply(self) -> None:
         for path, work in sorted(self._works.items()):
@@ -504,16 +488,3 @@ class Draft:
                 )
             elif not any(found.path == path for found in self.results.get(number, ())):
                 self._note(number, Outcome.UPDATED, path=path, message=result.diagnostic or "")
-
-
-def _subject(change: Upsert) -> Subject:
-    return Subject(
-        group=change.group,
-        version=change.version,
-        resource=change.resource,
-        kind=change.kind,
-        namespaced=change.namespaced,
-        namespace=change.key.namespace,
-        name=change.name,
-        sensitive=change.sensitive,
-    )

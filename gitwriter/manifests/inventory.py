@@ -108,6 +108,23 @@ class Inventory:
         removed = [path for path, data in files.items() if data is None]
         return self.updated(entries, contents.__getitem__, removed=removed)
 
+    def seen_from(self, tree: Tree) -> Inventory:
+        """This inventory with the bases outside the path read from another commit's tree."""
+        if not isinstance(tree, RepositoryTree) or tree is self._repository:
+            return self
+        following = self._copy()
+        following._repository = tree
+        following._derived = self._derived
+        if not self._kustomizations:
+            return following
+        limit = self.limits.file_bytes
+        inside = [self.context.by_directory[item.directory] for item in self._kustomizations.values()]
+        if read_outside(inside, tree, max_bytes=limit).files == self.outside.files:
+            return following
+        following._derived = {}
+        following._apply([], [], tree.read)
+        return following
+
     def lookup(self, group: str, kind: str, name: str) -> tuple[DocumentRef, ...]:
         """Every document of this group, kind and name, in path order, whatever its version or namespace."""
         return self._by_name.get(NameKey(group, kind, name), ())
@@ -215,7 +232,7 @@ class Inventory:
             graph_changed |= self._remember(entry.path, record, read, parsed)
         old_patches = self.context.patches
         old_outside = self.outside
-        if graph_changed or (self._kustomizations and ({entry.path for entry in fresh} or gone)):
+        if graph_changed or self._kustomizations:
             self._rebuild_context()
         moved = old_patches ^ self.context.patches
         touched = {entry.path for entry in fresh}

@@ -53,7 +53,10 @@ def plan_writes(
     fetch); without it the tree is indexed. The same inputs always give the same bytes. Raises whatever
     `tree.read` raises: nothing is ever planned on a partial view.
     """
-    current = inventory if inventory is not None else Inventory.scan(tree, cache=cache, limits=limits)
+    if inventory is not None:
+        current = inventory.seen_from(tree)
+    else:
+        current = Inventory.scan(tree, cache=cache, limits=limits)
     issues = check(current)
     if issues:
         return WritePlan(current, issues=issues, diagnostics=diagnostics(current))

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from gitwriter.manifests import Change, FieldPatch, MemoryRepository, Policy, Upsert, WritePlan, plan_writes
+from gitwriter.manifests import (
+    Change,
+    FieldPatch,
+    Inventory,
+    MemoryRepository,
+    Policy,
+    Upsert,
+    WritePlan,
+    plan_writes,
+)
 from gitwriter.manifests.editing import equal_as_kubernetes
 from gitwriter.manifests.kustomize.images import Image, route_image, trace
 from gitwriter.manifests.kustomize.model import parse_kustomization
@@ -461,3 +470,14 @@ def test_base_outside_the_repository_refuses() -> None:
     """An entry that leaves the repository is never followed."""
     files = {"a/kustomization.yaml": "resources: [../../x]\n", "x/kustomization.yaml": "resources: []\n"}
     assert plan_writes(MemoryRepository(text(files), "a"), [], Policy()).refused
+
+
+def test_base_that_changes_outside_is_seen() -> None:
+    """A kept inventory reads the bases of the commit at hand, not those of the commit it was made from."""
+    first = MemoryRepository(text(BASE), "overlays/prod")
+    kept = Inventory.scan(first)
+    changed = {**BASE, "base/till.yaml": TILL.replace("day", "night")}
+    second = MemoryRepository(text(changed), "overlays/prod")
+    live = deployment("reg.lab.test:5000/till:2", mode="night")
+    assert codes(plan_writes(first, [live], Policy(), inventory=kept)) == ["write-escapes-scope"]
+    assert codes(plan_writes(second, [live], Policy(), inventory=kept)) == ["unchanged"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .. import fields
+from .. import fields, tokens
 from ..changes import SkipReason
 from ..editing import equal_as_kubernetes
 from ..editing.target import effective_target
@@ -74,6 +74,9 @@ class SourceRouter:
             return Routed(problem=(SkipReason.NOT_EDITABLE, f"{ref.path}: {error}"))
         except RenderError as error:
             return Routed(problem=(SkipReason.RENDER_MISMATCH, f"{ref.path} cannot be rendered: {error}"))
+        found = list(tokens.divergences(fields.without(rendered, keep), live))
+        if found:
+            return Routed(problem=(SkipReason.RENDER_DOES_NOT_MATCH_LIVE, tokens.describe(found, ref.path)))
         wanted = dict(effective_target(rendered, live, keep=keep, optional=optional))
         fan_in = self._inventory.context.fan_in(ref.path)
         if fan_in:

@@ -16,7 +16,6 @@ from enum import StrEnum
 from ..inventory import Inventory
 from ..kustomize.model import Kustomization
 from ..kustomize.outside import is_outside
-from ..roles import MANIFEST_SUFFIXES
 from .inference import infer
 from .names import escape_segment, safe_path
 from .templates import Subject, canonical_path, declared_path
@@ -132,31 +131,3 @@ def registration(inventory: Inventory, path: str, subject: Subject) -> Registrat
     if namespace and namespace != subject.namespace:
         return None
     return Registration(kustomization, posixpath.relpath(path, directory or "."), bool(namespace))
-
-
-def path_problem(inventory: Inventory, path: str) -> str:
-    """Why nothing may be written at this path, or empty (rule P11, N3)."""
-    segments = path.split("/")
-    if not path or path.startswith("/") or "\\" in path or posixpath.normpath(path) != path:
-        return "the path is not a clean relative path"
-    if ".." in segments or ".git" in segments:
-        return "the path leaves the target path"
-    if not path.endswith(MANIFEST_SUFFIXES):
-        return "the path does not end in .yaml or .yml"
-    if any(len(segment.encode()) > 255 for segment in segments):
-        return "a part of the path is longer than 255 bytes"
-    for depth in range(1, len(segments)):
-        if "/".join(segments[:depth]) in inventory.files:
-            return f"{'/'.join(segments[:depth])} is a file, not a folder"
-    folders = inventory.derived("yaml-folders", lambda: _yaml_named_folders(inventory))
-    assert isinstance(folders, frozenset)
-    return "the path is a folder" if path in folders else ""
-
-
-def _yaml_named_folders(inventory: Inventory) -> frozenset[str]:
-    found: set[str] = set()
-    for path in inventory.files:
-        if ".yaml/" in path or ".yml/" in path:
-            parts = path.split("/")
-            found.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
-    return frozenset(found)
