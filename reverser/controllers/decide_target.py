@@ -191,11 +191,11 @@ def _path_condition(verdict: PathVerdict | None) -> Condition:
 def _push_condition(observed: Observed) -> Condition:
     """``PushSucceeding``: what the last push of the branch met (I5); it does not touch the trio."""
     health = observed.health
-    if health is None or (health.ok and not health.last_push_ms):
+    if health is not None and not health.ok:
+        return condition("PushSucceeding", FALSE, health.reason or "PushFailing", health.message)
+    if not observed.last_push:
         return condition("PushSucceeding", UNKNOWN, "NotPushed", "nothing has been pushed yet")
-    if health.ok:
-        return condition("PushSucceeding", TRUE, "OK", f"last commit on the remote: {health.last_commit}")
-    return condition("PushSucceeding", FALSE, health.reason or "PushFailing", health.message)
+    return condition("PushSucceeding", TRUE, "OK", f"work of this target was pushed at {observed.last_push}")
 
 
 def _held_condition(observed: Observed) -> Condition:

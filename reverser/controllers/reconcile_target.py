@@ -8,7 +8,6 @@ controller was running.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,14 +29,13 @@ from reverser.controllers.world import TARGETS, World
 from reverser.errors import StoreUnavailable
 from reverser.kinds.model import GitTarget
 from reverser.kinds.parse import parse_git_target
-from reverser.kinds.paths import normalize_path, path_problem
+from reverser.kinds.paths import path_problem
 from reverser.store import AsyncStore
-from reverser.store.model import BranchKey, Gate, PathVerdict, RetireEntry, TargetRef
+from reverser.store.model import BranchKey, Gate, RetireEntry, TargetRef
 from reverser.trust.urls import canonical_url
 from watchers.registry import Registry
 
 DELETED = "Deleted"
-FIRST_RESCAN, LONGEST_RESCAN = 10.0, 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,6 @@ class TargetReconciler:
         checks: TargetChecks,
         registry: Callable[[], Registry],
         projection: Projection,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._world = world
         self._store = store
@@ -82,8 +79,6 @@ class TargetReconciler:
         self._checks = checks
         self._registry = registry
         self._projection = projection
-        self._clock = clock
-        self._rescans: dict[str, tuple[float, float]] = {}
         self._names: dict[str, tuple[str, str]] = {}
 
     async def reconcile(self, key: str) -> float | None:
@@ -123,8 +118,6 @@ class TargetReconciler:
         await self._writer.write(TARGETS, obj, plan)
         status = self._writer.last_written(uid) or obj.get("status") or {}
         self._projection.target(target, status, url=provider.url if provider is not None else "")
-        if is_open:
-            await self._rescan(uid, observed.path)
         return plan.requeue
 
     def _rival(self, target: GitTarget) -> Rival | None:
@@ -144,7 +137,7 @@ class TargetReconciler:
             open=wanted_open,
             generation=target.meta.generation,
             branch=branch,
-            path="" if path_problem(target.path) else normalize_path(target.path),
+            path="" if path_problem(target.path) else target.path,
             reason=reason,
         )
         try:
@@ -194,19 +187,6 @@ class TargetReconciler:
         for outcome_id in {part.strip() for part in named.split(",")} & held:
             await self._store.release_hold(target.meta.uid, outcome_id)
 
-    async def _rescan(self, uid: str, verdict: PathVerdict | None) -> None:
-        """Have a refused folder looked at again by its writer, more and more rarely (I23)."""
-        if verdict is None or verdict.accepted:
-            self._rescans.pop(uid, None)
-            return
-        now = self._clock()
-        due, delay = self._rescans.get(uid, (now + FIRST_RESCAN, FIRST_RESCAN))
-        if now >= due:
-            await self._store.wake_target(uid)
-            delay = min(delay * 2, LONGEST_RESCAN)
-            due = now + delay
-        self._rescans[uid] = (due, delay)
-
     async def retire_missing(self) -> None:
         """Retire every target that has a gate record but is gone, and forget those that are settled.
 
@@ -224,7 +204,6 @@ class TargetReconciler:
             if uid in living:
                 continue
             self._writer.forget(uid)
-            self._rescans.pop(uid, None)
             if gate.branch is None:
                 await self._store.drop_gate(uid)
             elif gate.reason != DELETED:

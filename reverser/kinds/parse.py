@@ -30,6 +30,7 @@ from reverser.kinds.model import (
     Submitter,
     WatchRule,
 )
+from reverser.kinds.paths import normalize_path, path_problem
 from reverser.kinds.reader import Reader
 
 DEFAULT_COMMIT_WINDOW = 5.0
@@ -193,16 +194,17 @@ def _ignore_fields(spec: Reader) -> tuple[IgnoreField, ...]:
 def parse_git_target(obj: Any) -> GitTarget:
     """A GitTarget of decoded JSON. Never raises.
 
+    A valid ``path`` comes in its normal form (``a/b``, ``.`` for the root), an invalid one as it is.
     An unknown ``prune.mode`` is read as ``Never``: what is not understood deletes nothing.
     """
     root, spec, status = _open(obj)
-    placement = spec.child("placement")
+    placement, path = spec.child("placement"), spec.text("path")
     mode = spec.child("prune").choice("mode", tuple(PruneMode), PruneMode.ALWAYS, unknown=PruneMode.NEVER)
     return GitTarget(
         meta=_meta(root),
         provider=_ref(spec, "providerRef", kind="GitProvider")[1],
         branch=spec.text("branch"),
-        path=spec.text("path"),
+        path=path if path_problem(path) else normalize_path(path) or ".",
         encryption=_encryption(spec),
         placement=Placement(
             by_type=placement.text_map("byType"),

@@ -95,7 +95,6 @@ class Cluster:
             checks=self.checks,
             registry=lambda: self.registry,
             projection=self.projection,
-            clock=lambda: self.clock,
         )
         self.rules = RuleReconciler(
             self.world,

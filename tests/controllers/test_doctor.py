@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from reverser.controllers.doctor.cluster import Need, check_needs, missing_parts
 from reverser.controllers.doctor.data import audit_lags, judge_lag
 from reverser.controllers.doctor.examine import examine
 from reverser.controllers.doctor.findings import Finding, Level, exit_code, good, note, problem, render
-from reverser.controllers.doctor.remotes import probe_write
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.kube.sync import Kube
 from reverser.sandbox.thread import SandboxServer
@@ -178,17 +176,3 @@ def test_an_api_server_that_does_not_answer(sandbox: SandboxServer, kube: Kube) 
     from reverser.controllers.doctor.cluster import check_access
 
     assert check_access(kube).level is Level.PROBLEM
-
-
-def test_a_repository_that_cannot_be_written(url: str, tmp_path: Path) -> None:
-    """The probe asks the receiving side; the repository stays as it is."""
-    from gitwriter.git.remote import Remote
-
-    remote = Remote.of(url)
-    assert probe_write(remote) == ""
-    repository = tmp_path / "repo.git"
-    assert not list((repository / "refs" / "heads").iterdir())
-    broken = repository / "HEAD"
-    broken.chmod(stat.S_IRUSR)
-    (repository / "objects").rename(repository / "objects.away")
-    assert probe_write(remote) != ""

@@ -83,6 +83,12 @@ def test_a_reference_of_another_kind_refers_to_nothing() -> None:
     assert target.problems == ("spec.providerRef: must refer to a GitProvider",)
 
 
+@pytest.mark.parametrize(("path", "read"), [("a//b/./c/", "a/b/c"), ("./", "."), ("/abs", "/abs"), ("", "")])
+def test_a_path_is_read_in_its_normal_form(path: str, read: str) -> None:
+    """B03: everything behind sees one spelling; an invalid path stays as it is, never the root."""
+    assert parse_git_target({"spec": {"path": path}}).path == read
+
+
 def test_an_unknown_prune_mode_deletes_nothing() -> None:
     """A mode of a later release is read as Never."""
     target = parse_git_target({"spec": {"prune": {"mode": "Sometimes"}}})

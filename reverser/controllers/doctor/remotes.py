@@ -1,36 +1,20 @@
 """GitProviders and GitTargets: reach, credentials, permission to write, and what their status says.
 
-Permission to write is asked with ``git push --dry-run`` of an empty commit to a branch that does not exist:
-the remote checks the credentials for receiving, and nothing is sent.
+Permission to write is asked of the remote by a push that is a dry run: nothing is sent.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
-from gitwriter.git.environment import base_environment, git_binary
-from gitwriter.git.remote import Remote
+from gitwriter.git.probe import refused_push
 from gitwriter.git.repository import list_remote
 from gitwriter.sources import Sources
 from reverser.controllers.conditions import READY, STALLED, TRUE, find
 from reverser.controllers.doctor.findings import Finding, good, note, problem
-from reverser.errors import RemoteUnavailable, ReverserError
+from reverser.errors import ReverserError
 from reverser.kinds.branches import branch_allowed
 from reverser.kinds.model import GitProvider, GitTarget
-from reverser.trust.child import run
-from reverser.trust.values import redact
-
-PROBE_BRANCH = "gitops-reverser-doctor-probe"
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-DEADLINE = 30.0
-_PROBE = {
-    "GIT_AUTHOR_NAME": "doctor",
-    "GIT_AUTHOR_EMAIL": "doctor@localhost",
-    "GIT_COMMITTER_NAME": "doctor",
-    "GIT_COMMITTER_EMAIL": "doctor@localhost",
-}
 
 
 def check_provider(provider: GitProvider, sources: Sources) -> Iterator[Finding]:
@@ -47,7 +31,7 @@ def check_provider(provider: GitProvider, sources: Sources) -> Iterator[Finding]
         return
     yield good(area, f"{name}: {provider.url} answers with {len(refs.branches)} branch(es)")
     try:
-        refused = probe_write(remote)
+        refused = refused_push(remote)
     except ReverserError as error:
         refused = str(error)
     if refused:
@@ -63,32 +47,6 @@ def check_provider(provider: GitProvider, sources: Sources) -> Iterator[Finding]
             yield problem(area, f"{name}: {error}", "repair the Secret, or set generateWhenMissing")
         else:
             yield good(area, f"{name}: commits are signed with {public}")
-
-
-def probe_write(remote: Remote) -> str:
-    """Why a push would be refused, or nothing. Raises RemoteUnavailable where that cannot be told."""
-    with tempfile.TemporaryDirectory(prefix="reverser-doctor-") as folder, remote.environment() as network:
-        local = {**base_environment(), **_PROBE}
-        git, place = git_binary(), Path(folder)
-
-        def local_git(*arguments: str, data: bytes = b"") -> str:
-            done = run([git, *arguments], env=local, deadline=DEADLINE, cwd=place, data=data)
-            if not done.ok:
-                raise RemoteUnavailable(
-                    f"git {arguments[0]} does not work here: {done.stderr.decode('utf-8', 'replace')[:200]}"
-                )
-            return done.stdout.decode().strip()
-
-        local_git("init", "-q", "--bare", ".")
-        local_git("hash-object", "-t", "tree", "-w", "--stdin")
-        commit = local_git("commit-tree", EMPTY_TREE, "-m", "probe")
-        argv = [git, "push", "--dry-run", "--porcelain", "--", remote.url.text]
-        done = run(
-            [*argv, f"{commit}:refs/heads/{PROBE_BRANCH}"], env=dict(network), deadline=DEADLINE, cwd=place
-        )
-    if done.ok:
-        return ""
-    return redact(done.stderr.decode("utf-8", "replace"), remote.secrets, limit=400) or "no reason was given"
 
 
 def check_target(
