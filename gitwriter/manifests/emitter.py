@@ -1,9 +1,10 @@
 """New documents in one canonical spelling that every YAML reader reads back.
 
-No general library does both: those that are used in Python write ``yes`` or ``0o17`` bare and so change a type for some reader.
-This emitter is small because it is conservative: a string stands plain only when it begins with a letter, ``_`` or ``/`` and
-holds nothing special; text of several lines is a literal block where a block can hold it; all else is double-quoted.
-The same object always gives the same bytes: keys sorted at every depth, digit runs compared as numbers.
+No general library does both: those that are used in Python write ``yes`` or ``0o17`` bare and so change a
+type for some reader. This emitter is small because it is conservative: a string stands plain only when it
+begins with a letter, ``_`` or ``/`` and holds nothing special; text of several lines is a literal block where
+a block can hold it; all else is double-quoted. The same object always gives the same bytes: keys sorted at
+every depth, digit runs compared as numbers.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def inline_string(text: str) -> str:
 
 
 def fits_literal(text: str) -> bool:
-    """True when a literal block without indentation indicator holds the text exactly and looks right in any editor."""
+    """True when a literal block without indentation indicator holds the text exactly and looks right in any
+    editor."""
     if "\n" not in text or text[0] in " \n" or "\t" in text or "\r" in text:
         return False
     return not _TRAILING_BLANK.search(text) and is_printable(text.replace("\n", ""))
@@ -77,7 +79,8 @@ def inline_scalar(value: Any) -> str:
 
 
 def _emit_text(out: list[str], text: str, indent: str) -> None:
-    """Append a string value (behind ``key: `` or ``- ``) and its line end; block content goes to ``indent``."""
+    """Append a string value (behind ``key: `` or ``- ``) and its line end; block content goes to
+    ``indent``."""
     if len(text) < 256:
         if "\n" not in text:
             out.append(inline_string(text) + "\n")
@@ -96,7 +99,8 @@ def _emit_text(out: list[str], text: str, indent: str) -> None:
 def _emit_mapping(
     out: list[str], mapping: Mapping[str, Any], keys: Sequence[str], indent: str, first: str
 ) -> None:
-    """Append the entries; ``first`` is what stands before the first key (its line may have begun with a dash)."""
+    """Append the entries; ``first`` is what stands before the first key (its line may have begun with a
+    dash)."""
     lead = first
     deeper = indent + "  "
     for key in keys:

@@ -1,8 +1,9 @@
 """A document read as Kubernetes reads it.
 
-Loading answers two questions: what the object is (exactly: integers stay integers, a date stays text, later merge keys
-override earlier keys just as in the Kubernetes reader) and whether the document uses constructs that a Kubernetes object
-cannot carry. Aliases are shared, never copied; a document whose expansion would explode is read for its identity only.
+Loading answers two questions: what the object is (exactly: integers stay integers, a date stays text, later
+merge keys override earlier keys just as in the Kubernetes reader) and whether the document uses constructs
+that a Kubernetes object cannot carry. Aliases are shared, never copied; a document whose expansion would
+explode is read for its identity only.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ _EXPANSION_LIMIT = 200_000
 
 @dataclass(frozen=True, slots=True)
 class LoadedDocument:
-    """One document. ``value`` is plain Python (None for an empty document); aliases inside it are shared objects.
+    """One document. ``value`` is plain Python (None for an empty document); aliases inside it are shared
+    objects.
 
     ``constructs`` names what was seen of: anchor, alias, merge-key, duplicate-key, binary, local-tag,
-    excessive-aliases (then ``value`` holds the identity only). ``is_sops`` is true for a top-level ``sops`` mapping with a ``mac``.
+    excessive-aliases (then ``value`` holds the identity only). ``is_sops`` is true for a top-level ``sops``
+    mapping with a ``mac``.
     """
 
     value: Any
@@ -131,14 +134,17 @@ def key_of(node: Node) -> str:
 
 
 class Constructor:
-    """Reads values from nodes and leaves them at the nodes; adds ``duplicate-key`` to ``constructs`` where one is met."""
+    """Reads values from nodes and leaves them at the nodes; adds ``duplicate-key`` to ``constructs`` where
+    one
+    is met."""
 
     def __init__(self, constructs: set[str], text_keys: frozenset[str] = frozenset()) -> None:
         self._constructs = constructs
         self._text_keys = text_keys
 
     def value_of(self, node: Node) -> Any:
-        """The value of a node and everything below it; an anchored value is one object wherever it is used."""
+        """The value of a node and everything below it; an anchored value is one object wherever it is
+        used."""
         while node.target is not None:
             node = node.target
         if node.value is not UNREAD:

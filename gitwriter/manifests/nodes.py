@@ -1,9 +1,10 @@
 """One document's text as a tree of nodes that know where they stand.
 
-The editor changes a file by cutting and pasting text at exact positions, so it needs what a plain load throws away: where
-each key, value, alias and property begins and ends. The tree is built from parser events, not from composed nodes, because
-composing forgets where an alias was written. Aliases stay references and are never expanded, so a document that would
-grow without bound costs no more than its text. Depth and size are bounded before anything recurses.
+The editor changes a file by cutting and pasting text at exact positions, so it needs what a plain load throws
+away: where each key, value, alias and property begins and ends. The tree is built from parser events, not
+from composed nodes, because composing forgets where an alias was written. Aliases stay references and are
+never expanded, so a document that would grow without bound costs no more than its text. Depth and size are
+bounded before anything recurses.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ class Kind(IntEnum):
 class Node:
     """One node. Offsets count characters of the document's text.
 
-    ``start`` includes anchor and tag, ``body`` is where the content itself begins, ``end`` is just past the last character of
-    the content (for a block collection: of its last child). ``style`` is one of ``'' ' " | >`` for scalars; ``flow`` tells
-    bracketed collections. ``entries`` holds (key, value) pairs, ``items`` sequence members, ``target`` what an alias names.
-    ``size`` is the number of nodes after expanding aliases, ``value`` the plain Python value once it was read.
+    ``start`` includes anchor and tag, ``body`` is where the content itself begins, ``end`` is just past the
+    last character of the content (for a block collection: of its last child). ``style`` is one of ``'' ' " |
+    >`` for scalars; ``flow`` tells bracketed collections. ``entries`` holds (key, value) pairs, ``items``
+    sequence members, ``target`` what an alias names. ``size`` is the number of nodes after expanding aliases,
+    ``value`` the plain Python value once it was read.
     """
 
     __slots__ = (

@@ -1,9 +1,10 @@
 """Scalars as Kubernetes' own reader sees them, and strings that no reader mistakes for another type.
 
-Kubernetes reads manifests with a YAML 1.1 dialect of its own: ``yes`` and ``on`` are booleans, ``0644`` is octal, a date stays a
-string, ``12:30:45`` is no number. Python's loaders disagree on each of these, so a file mode or a country code would change
-its meaning on the way through. Reading follows Kubernetes alone. Writing is stricter: a string is written plain only where the
-Kubernetes reader, a YAML 1.1 reader and a YAML 1.2 reader all take it for a string.
+Kubernetes reads manifests with a YAML 1.1 dialect of its own: ``yes`` and ``on`` are booleans, ``0644`` is
+octal, a date stays a string, ``12:30:45`` is no number. Python's loaders disagree on each of these, so a file
+mode or a country code would change its meaning on the way through. Reading follows Kubernetes alone. Writing
+is stricter: a string is written plain only where the Kubernetes reader, a YAML 1.1 reader and a YAML 1.2
+reader all take it for a string.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def _parse_float(text: str) -> float | None:
 
 @lru_cache(maxsize=16384)
 def resolve_plain(text: str) -> Scalar:
-    """Value of an untagged plain scalar as Kubernetes reads it (bool, int, float, None or the text itself)."""
+    """Value of an untagged plain scalar as Kubernetes reads it (bool, int, float, None or the text
+    itself)."""
     if text and text[0] not in _NOT_A_STRING_FIRST:
         return text
     if text in _WORDS:
@@ -88,7 +90,8 @@ def resolve_plain(text: str) -> Scalar:
 
 
 def resolve_tagged(text: str, tag: str) -> Scalar:
-    """Value of a scalar that carries an explicit core tag; raises ValueError where the text does not fit the tag."""
+    """Value of a scalar that carries an explicit core tag; raises ValueError where the text does not fit
+    the tag."""
     if tag in (STR_TAG, TIMESTAMP_TAG, "!"):
         return text
     if tag == BINARY_TAG:
@@ -156,7 +159,8 @@ _BREAKS = re.compile("[\u2028\u2029]")
 
 
 def is_printable(text: str) -> bool:
-    """True when the text holds only characters that need no escape: no control, no exotic line break, no BOM."""
+    """True when the text holds only characters that need no escape: no control, no exotic line break, no
+    BOM."""
     return not _UNPRINTABLE.search(text) and not _BREAKS.search(text)
 
 

@@ -1,8 +1,9 @@
 """Cutting a file into documents without losing a byte, and putting documents in and out of a file.
 
-A document separator is a line that begins in column 0 with ``---``; an end marker ``...`` with content behind it is a boundary as
-well. Everything between is a body, kept verbatim: joining all separators and bodies gives the file. Text before the first
-separator, even one comment line, is a document of its own, so that no byte is without an owner.
+A document separator is a line that begins in column 0 with ``---``; an end marker ``...`` with content behind
+it is a boundary as well. Everything between is a body, kept verbatim: joining all separators and bodies gives
+the file. Text before the first separator, even one comment line, is a document of its own, so that no byte is
+without an owner.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _DIRECTIVES_ONLY = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|%[^\n]*(?:\n|\Z))*[ 
 
 
 class DocumentKind(StrEnum):
-    """CONTENT holds a node; EMPTY only blanks and comments; DIRECTIVES a ``%YAML`` or ``%TAG`` prologue of the next document."""
+    """CONTENT holds a node; EMPTY only blanks and comments; DIRECTIVES a ``%YAML`` or ``%TAG`` prologue of
+    the
+    next document."""
 
     CONTENT = "content"
     EMPTY = "empty"
@@ -39,8 +42,8 @@ class DocumentKind(StrEnum):
 class Document:
     """One document by byte offsets: the separator is ``[separator_start, start)``, the body ``[start, end)``.
 
-    Document 0 has an empty separator unless the file begins with one. A byte order mark belongs to nobody: the first
-    separator (or body) begins behind it.
+    Document 0 has an empty separator unless the file begins with one. A byte order mark belongs to nobody:
+    the first separator (or body) begins behind it.
     """
 
     index: int
@@ -115,7 +118,8 @@ def _kind_of(data: bytes, start: int, end: int) -> DocumentKind:
 
 
 def remove_document(data: bytes, index: int) -> bytes | None:
-    """The file without one document and its separator; every other byte stays. None when no document with content is left.
+    """The file without one document and its separator; every other byte stays. None when no document with
+    content is left.
 
     Raises IndexError for an index that the file does not have.
     """
@@ -151,7 +155,8 @@ def _without_first_separator(data: bytes, documents: list[Document], index: int,
 
 
 def append_document(data: bytes, rendered: bytes) -> bytes:
-    """The file with one more document: existing bytes verbatim, a newline if it lacked one, ``---``, the document.
+    """The file with one more document: existing bytes verbatim, a newline if it lacked one, ``---``, the
+    document.
 
     Line endings follow the file. A trailing empty document (a final ``---``) is filled instead of followed.
     """
@@ -174,7 +179,9 @@ def append_document(data: bytes, rendered: bytes) -> bytes:
 
 
 def _ended_with_newline(data: bytes, last: Document, newline: bytes) -> bytes:
-    """Add the final newline; a block scalar that ended without one is marked ``-`` so that its value stays the same."""
+    """Add the final newline; a block scalar that ended without one is marked ``-`` so that its value stays
+    the
+    same."""
     if last.kind is not DocumentKind.CONTENT:
         return data + newline
     try:

@@ -42,7 +42,8 @@ def changed(before: str, *changes: tuple[str, Any], index: int = 0) -> dict[str,
 
 
 def edited(before: str, desired: dict[str, Any], *, index: int = 0, **pointers: Collection[str]) -> str:
-    """The file after the edit, after checking that it reads as desired and that a second run changes nothing."""
+    """The file after the edit, after checking that it reads as desired and that a second run changes
+    nothing."""
     result = edit_document(before.encode(), index, desired, **pointers)
     assert result.mode is EditMode.PATCHED, result.diagnostic
     assert result.fallback is Fallback.NONE, result.diagnostic
@@ -462,10 +463,7 @@ def test_optional_defaults_are_not_added_but_followed() -> None:
 
 def test_lists_that_the_server_reorders_do_not_churn() -> None:
     """Metrics, access modes and finalizers in another order are the same. Covers pain 44."""
-    text = (
-        HEAD
-        + "spec:\n  metrics:\n  - type: Resource # cpu\n  - type: Pods\n  accessModes: [ReadWriteOnce, ReadOnlyMany]\n"
-    )
+    text = HEAD + "spec:\n  metrics:\n  - type: Resource # cpu\n  - type: Pods\n  accessModes: [RWO, ROX]\n"
     value = changed(text)
     value["spec"] = {key: items[::-1] for key, items in value["spec"].items()}
     assert edit_document(text.encode(), 0, value).mode is EditMode.NO_CHANGE

@@ -23,11 +23,14 @@ from gitwriter.manifests.scalars import (
 
 from .readers import HEAD, kubernetes_reads, yaml_1_1_reads, yaml_1_2_reads
 
-LOOKALIKES = """y Y n N yes No oN on OFF true True tRUE ~ null Null nULL NULL 0o644 -0o17 -0b11 0b11 0b12 +0b11 1__0 0x_1 _1
-1e400 .5 +.5 ._5 .1_0 12e03 1. .e3 +0x1F 08 0_8 1_000.5 0x1F.5 18446744073709551615 9223372036854775808
--9223372036854775808 18446744073709551616 2001-01-01 2001-1-1 12:30 190:20:30 0.1e-7 1e21 -0 -0.0 +1 + 1e 0x 0o 0b 00 0777 0O17
-0X1f 0B1 1E3 1e+3 1_e3 5e-3 --1 -_1 0o9 0900 -0900 1.5_0 _ . .. 0x1p4 1p4 Infinity inf nan -.5 +.5e3 = 0_7 07_ 0b+01
-1.10 1.2.3 v1.2 10.0.0.1 ::1 8080:80 012-345 1,000 - ---a 100m 1Gi""".split()
+LOOKALIKES = (  # noqa: SIM905
+    "y Y n N yes No oN on OFF true True tRUE ~ null Null nULL NULL 0o644 -0o17 -0b11 0b11 0b12 +0b11 1__0 "
+    "0x_1 _1 1e400 .5 +.5 ._5 .1_0 12e03 1. .e3 +0x1F 08 0_8 1_000.5 0x1F.5 18446744073709551615 "
+    "9223372036854775808 -9223372036854775808 18446744073709551616 2001-01-01 2001-1-1 12:30 190:20:30 "
+    "0.1e-7 1e21 -0 -0.0 +1 + 1e 0x 0o 0b 00 0777 0O17 0X1f 0B1 1E3 1e+3 1_e3 5e-3 --1 -_1 0o9 0900 -0900 "
+    "1.5_0 _ . .. 0x1p4 1p4 Infinity inf nan -.5 +.5e3 = 0_7 07_ 0b+01 1.10 1.2.3 v1.2 10.0.0.1 ::1 "
+    "8080:80 012-345 1,000 - ---a 100m 1Gi "
+).split()
 
 
 def same(left: object, right: object) -> bool:

@@ -1,7 +1,7 @@
 """Documents written in wild styles, and random changes to the objects that they hold.
 
-`WildWriter` writes an object as text and remembers which path each line belongs to, so that a test can tell the lines that an
-edit had no business touching. `mutate` changes an object and says at which paths.
+`WildWriter` writes an object as text and remembers which path each line belongs to, so that a test can tell
+the lines that an edit had no business touching. `mutate` changes an object and says at which paths.
 """
 
 from __future__ import annotations
@@ -17,19 +17,27 @@ from gitwriter.manifests.scalars import double_quoted, plain_is_safe, single_quo
 Path = tuple[Any, ...]
 
 WORDS = [
-    "web", "api", "nginx:1.27", "yes", "off", "1.10", "0644", "1e3", "2024-01-01", "12:30:45", "null", "~", "", "a b c",
-    "it's", 'say "hi"', "x: y", "a #b", "- dash", "*star", "&amp", "@at", "`tick`", "%p", "{brace}", "[list]", "--flag=1",
-    "-c", "100m", "Grüße 👋", "tab\there", "back\\slash", " lead", "trail ", "key:", "#hash", "http://x.example:80/p?q=1",
-    "the quick brown fox jumps over the lazy dog", "a sentence of several words, with a comma: and more", "x  y   z w v",
-    "=", "<<", "|", ">", "0o17", "0x1F", "1_000", ".5", "...", "---", "a,b", "a]b", "$(VAR)", "<none>", "true", "y",
+    "web", "api", "nginx:1.27", "yes", "off", "1.10", "0644", "1e3", "2024-01-01", "12:30:45", "null", "~",
+    "", "a b c",
+    "it's", 'say "hi"', "x: y", "a #b", "- dash", "*star", "&amp", "@at", "`tick`", "%p", "{brace}",
+    "[list]", "--flag=1",
+    "-c", "100m", "Grüße 👋", "tab\there", "back\\slash", " lead", "trail ", "key:", "#hash",
+    "http://x.example:80/p?q=1",
+    "the quick brown fox jumps over the lazy dog", "a sentence of several words, with a comma: and more",
+    "x  y   z w v",
+    "=", "<<", "|", ">", "0o17", "0x1F", "1_000", ".5", "...", "---", "a,b", "a]b", "$(VAR)", "<none>",
+    "true", "y",
 ]  # fmt: skip
 TEXTS = [
-    "one\ntwo\n", "one\ntwo", "one\n\ntwo\n\n\n", "  indented\nflush\n", "#!/bin/sh\nset -e\necho hi\n", "a\n---\nb\n",
-    "# not a comment\nkey: value\n", "line  \nwith blanks\t\n", "\ttab first\n", "\n\nlead\n", "a\n  b\n c\n", "x\r\ny\r\n",
+    "one\ntwo\n", "one\ntwo", "one\n\ntwo\n\n\n", "  indented\nflush\n", "#!/bin/sh\nset -e\necho hi\n",
+    "a\n---\nb\n",
+    "# not a comment\nkey: value\n", "line  \nwith blanks\t\n", "\ttab first\n", "\n\nlead\n",
+    "a\n  b\n c\n", "x\r\ny\r\n",
     "a fairly long line of prose that goes on\nand another line of prose\n", "...\n", "last\n \n", "\n",
 ]  # fmt: skip
 KEYS = [
-    "name", "image", "value", "on", "yes", "app.kubernetes.io/name", "tier", "port", "a b", "0123", "k2", "k10", "x-y",
+    "name", "image", "value", "on", "yes", "app.kubernetes.io/name", "tier", "port", "a b", "0123", "k2",
+    "k10", "x-y",
     "data.txt", "nginx.conf", "null", "é", "it's", "a: b", "key", "type", "null", "y", "1", "spec", "items",
 ]  # fmt: skip
 
@@ -404,13 +412,13 @@ def untouched_lines(lines: list[tuple[str, Path]], changed: list[Path]) -> list[
             continue
         flow = bool(path) and path[-1] == "flow"
         bare = path[:-1] if flow else path
-        touched = any(
-            bare[: len(change)] == change
-            or (flow and change[: len(bare)] == bare)
-            or change[: len(bare)] == bare
-            and change[:-1] == bare
-            for change in changed
-        )
+        touched = any(_touches(change, bare, flow=flow) for change in changed)
         if not touched:
             kept.append(text)
     return kept
+
+
+def _touches(change: Path, path: Path, *, flow: bool) -> bool:
+    if path[: len(change)] == change:
+        return True
+    return change[: len(path)] == path and (flow or change[:-1] == path)

@@ -1,8 +1,8 @@
 """Changing one document of a file as a careful human would.
 
-Only the lines of nodes that differ are touched. The edit is planned on the text, made, read back and compared with what was
-asked for; a result that does not read exactly so is never accepted. Then the node is written afresh, then its parent, at
-last the whole document, and the result says which of these it took.
+Only the lines of nodes that differ are touched. The edit is planned on the text, made, read back and compared
+with what was asked for; a result that does not read exactly so is never accepted. Then the node is written
+afresh, then its parent, at last the whole document, and the result says which of these it took.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ __all__ = [
 _NOT_EDITABLE = {
     "duplicate-key": "has a key twice in one mapping; remove one of the two to have the document edited",
     "binary": "holds a !!binary value; write it as a string to have the document edited",
-    "local-tag": "holds a local tag (!name); Kubernetes does not know it, remove it to have the document edited",
-    "excessive-aliases": "expands to too many nodes through its aliases; write it out to have the document edited",
+    "local-tag": "holds a local tag (!name), unknown to Kubernetes; remove it to have the document edited",
+    "excessive-aliases": "expands to too many nodes through aliases; write it out to have it edited",
 }
 _ANCHORING = frozenset(("anchor", "alias", "merge-key"))
 _MAX_ATTEMPTS = 8
@@ -65,7 +65,8 @@ class Fallback(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """The bytes after the edit. ``diagnostic`` says why a document was skipped or rewritten, and what can be done."""
+    """The bytes after the edit. ``diagnostic`` says why a document was skipped or rewritten, and what can be
+    done."""
 
     data: bytes
     mode: EditMode
@@ -84,8 +85,9 @@ def edit_document(
 ) -> EditResult:
     """Make document ``index`` of a file equal to ``desired``; every other byte of the file stays.
 
-    ``keep`` names JSON pointers at which Git's value stays, present or absent; ``optional`` those of server defaults that are
-    not added where Git lacks them. A list index in a pointer counts in ``desired``; ``*`` stands for each item.
+    ``keep`` names JSON pointers at which Git's value stays, present or absent; ``optional`` those of server
+    defaults that are not added where Git lacks them. A list index in a pointer counts in ``desired``; ``*``
+    stands for each item.
     """
     documents = split_documents(data)
     if not 0 <= index < len(documents):
@@ -128,7 +130,7 @@ def edit_body(
         return EditResult(
             body,
             EditMode.SKIPPED,
-            "the change reaches through an anchor, alias or merge key in a way that cannot be written in place; "
+            "the change reaches through an anchor, alias or merge key and cannot be written in place; "
             "write the shared part out in the file",
         )
     return _rewritten(body, loaded, target, limits)
@@ -137,7 +139,7 @@ def edit_body(
 _FALLBACK_TEXT = {
     Fallback.NODE: "a value was written afresh because its spelling could not be kept",
     Fallback.PARENT: "a block was written afresh because a part of it could not be edited in place",
-    Fallback.DOCUMENT: "the document was written afresh because it could not be edited in place; comments are lost",
+    Fallback.DOCUMENT: "the document was written afresh without its comments: no edit in place was possible",
 }
 
 
@@ -166,8 +168,8 @@ _BOOLEAN_KEY = re.compile(r"(?:^|[\s{,?])(?:y|n|yes|no|on|off|true|false)[ \t]*:
 def _text_keys(loaded: LoadedDocument, desired: Mapping[str, Any]) -> frozenset[str]:
     """Bare words such as ``on`` that are keys of the desired object and so mean themselves.
 
-    Readers disagree about such keys: kubectl takes ``on`` for ``true``, kustomize for the word. The live object shows which
-    reading was applied.
+    Readers disagree about such keys: kubectl takes ``on`` for ``true``, kustomize for the word. The live
+    object shows which reading was applied.
     """
     if not _BOOLEAN_KEY.search(loaded.text):
         return frozenset()

@@ -1,8 +1,9 @@
 """Which item of the new list is which item of the old one.
 
-Items that Kubernetes tells apart by a key (a container by its name) are matched by that key; other items by being equal.
-What is left between two matches is paired in order. Of all matched items the longest run that keeps its order stays where it
-is and only the others move, so comments travel with their item and few lines change.
+Items that Kubernetes tells apart by a key (a container by its name) are matched by that key; other items by
+being equal. What is left between two matches is paired in order. Of all matched items the longest run that
+keeps its order stays where it is and only the others move, so comments travel with their item and few lines
+change.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _DEFAULTS = {"protocol": "TCP"}
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """``match[j]`` is the old index of new item j, or None; ``staying`` holds the old indexes that keep their place."""
+    """``match[j]`` is the old index of new item j, or None; ``staying`` holds the old indexes that keep their
+    place."""
 
     match: tuple[int | None, ...]
     staying: frozenset[int]

@@ -1,8 +1,9 @@
 """What anchors, aliases and merge keys will mean after the edit.
 
-An alias may stay only where the anchor's new value is the value wanted at the alias; else it is written out at that place
-alone. A merge supplies a key only where the merged mapping's new value for it is the wanted one; a wanted difference becomes
-an own key, and a merge that would bring in an unwanted key is dropped, its other keys written out.
+An alias may stay only where the anchor's new value is the value wanted at the alias; else it is written out
+at that place alone. A merge supplies a key only where the merged mapping's new value for it is the wanted
+one; a wanted difference becomes an own key, and a merge that would bring in an unwanted key is dropped, its
+other keys written out.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ GONE: Final = object()
 class AnchorTargets:
     """The value that each anchored node will have, or GONE.
 
-    With ``part_moved`` an alias is not trusted across the border of a list item that moves: the alias might come to
-    stand before its anchor.
+    With ``part_moved`` an alias is not trusted across the border of a list item that moves: the alias might
+    come to stand before its anchor.
     """
 
     def __init__(

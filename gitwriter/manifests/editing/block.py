@@ -1,7 +1,7 @@
 """Entries and items of block collections as runs of whole lines.
 
-A removed entry takes the comment lines directly above it along, and the deeper ones below it; everything else stays. New
-entries go behind the last one, before any comment tail that stands in the same column.
+A removed entry takes the comment lines directly above it along, and the deeper ones below it; everything else
+stays. New entries go behind the last one, before any comment tail that stands in the same column.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Equality of two objects as Kubernetes sees it, and where two objects first differ.
 
-A notation is not a value: ``1.0`` equals ``1``. A type is: ``"3"`` is not ``3`` and ``true`` is not ``1``. Integers are
-compared exactly as far as the API keeps them exact (64 bits); beyond that the API stores a floating-point number, so two
-integers that round to the same one are equal.
+A notation is not a value: ``1.0`` equals ``1``. A type is: ``"3"`` is not ``3`` and ``true`` is not ``1``.
+Integers are compared exactly as far as the API keeps them exact (64 bits); beyond that the API stores a
+floating-point number, so two integers that round to the same one are equal.
 """
 
 from __future__ import annotations

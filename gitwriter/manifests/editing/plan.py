@@ -1,8 +1,9 @@
 """From the difference between a document and its target to edits of the text.
 
-The planner walks the node tree and the target together. Where they agree it touches nothing; where they differ it plans the
-smallest edit of that node: a scalar is respelt, an entry's lines are cut or added, an item is moved with its comments.
-Nodes in ``forced`` are written afresh instead: the way back when a first result did not read as intended.
+The planner walks the node tree and the target together. Where they agree it touches nothing; where they
+differ it plans the smallest edit of that node: a scalar is respelt, an entry's lines are cut or added, an
+item is moved with its comments. Nodes in ``forced`` are written afresh instead: the way back when a first
+result did not read as intended.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Planner:
         return self._constructor.value_of(node)
 
     def alignment(self, node: Node, target: list[Any]) -> Alignment:
-        """How the items of a sequence match those of its target; the same answer for the same node every time."""
+        """How the items of a sequence match those of its target; the same answer for the same node every
+        time."""
         known = self._alignments.get(id(node))
         if known is None or len(known.match) != len(target):
             known = self._alignments[id(node)] = align([self.value_of(item) for item in node.items], target)
@@ -189,7 +191,7 @@ class Planner:
             self._replace(node, target, place, look, edits)
             return
         if node.flow:
-            self._flow_sequence(node, target, alignment, place, look, edits)
+            self._flow_sequence(node, target, place, look, edits)
             return
         items = BlockItems(self.source, node)
         if removed and not items.first_begins_line:
@@ -212,8 +214,9 @@ class Planner:
         edits += [Edit(*items.chunk(index), "") for index in sorted(removed)]
 
     def _flow_sequence(
-        self, node: Node, target: list[Any], alignment: Alignment, place: Place, look: Look, edits: list[Edit]
+        self, node: Node, target: list[Any], place: Place, look: Look, edits: list[Edit]
     ) -> None:
+        alignment = self.alignment(node, target)
         inner = flow_look(node, look)
         members = FlowMembers(self.source, node)
         removed = set(range(len(node.items))) - alignment.staying

@@ -1,7 +1,8 @@
 """New nodes as text: block lines at a column, or one flow expression.
 
-Unlike a whole new document, text that goes into an existing one is quoted only where a reader would need it, or where its
-neighbours are quoted throughout: ``--verbose`` next to other flags, ``1.2.3`` next to other versions.
+Unlike a whole new document, text that goes into an existing one is quoted only where a reader would need it,
+or where its neighbours are quoted throughout: ``--verbose`` next to other flags, ``1.2.3`` next to other
+versions.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def inline_value(value: Any, look: Look) -> str:
 
 
 def pretty_flow(value: Any, look: Look, indent: int, step: int) -> list[str]:
-    """A value as JSON-like lines; the first line has no indentation, the others stand at ``indent`` or deeper."""
+    """A value as JSON-like lines; the first line has no indentation, the others stand at ``indent`` or
+    deeper."""
     if look.json and isinstance(value, Mapping | list | tuple) and value:
         lines = json.dumps(value, indent=step or 2, ensure_ascii=False, sort_keys=True).split("\n")
         if all(line == line.strip("\x7f\x85\u2028\u2029\ufeff") and line.isprintable() for line in lines):

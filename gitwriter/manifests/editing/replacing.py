@@ -1,6 +1,7 @@
 """Writing a node afresh at the place where another one stands.
 
-The place keeps what is not the value: the key, the anchor, the comment behind the key. Only the value's own text goes.
+The place keeps what is not the value: the key, the anchor, the comment behind the key. Only the value's own
+text goes.
 """
 
 from __future__ import annotations

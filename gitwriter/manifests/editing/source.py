@@ -1,7 +1,8 @@
 """The document's text with its lines, and edits that do not overlap.
 
-Positions are characters of the parsed text. ``work`` is that text with a final newline added where it lacks one, so that
-whole-line edits need no special case at the end of a file; the missing newline is taken off again at the end.
+Positions are characters of the parsed text. ``work`` is that text with a final newline added where it lacks
+one, so that whole-line edits need no special case at the end of a file; the missing newline is taken off
+again at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ _HEADER = re.compile(r"[|>][1-9+-]*")
 
 
 class PlanConflict(Exception):
-    """Two edits touch the same text, or a shape of text that the planner does not know; a wider rewrite is needed."""
+    """Two edits touch the same text, or a shape of text that the planner does not know; a wider rewrite is
+    needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """A changed scalar in the spelling that its predecessor had.
 
-Quotes, block indicator, chomping, octal or hexadecimal notation, capital or lower-case booleans and line breaks are the
-writer's taste and stay; what the value needs (quotes around ``1.10``, another chomping indicator) wins over taste.
+Quotes, block indicator, chomping, octal or hexadecimal notation, capital or lower-case booleans and line
+breaks are the writer's taste and stay; what the value needs (quotes around ``1.10``, another chomping
+indicator) wins over taste.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def respell(
 ) -> list[str]:
     """New text for ``[node.body, node.end)``: first line, then further lines that go below the node's line.
 
-    With ``explicit`` a block scalar says itself whether its text ends in a newline.
-    A result of one element may hold line breaks itself (block scalars, wrapped text); it replaces the node as it stands.
+    With ``explicit`` a block scalar says itself whether its text ends in a newline. A result of one element
+    may hold line breaks itself (block scalars, wrapped text); it replaces the node as it stands.
     """
     if not isinstance(value, str):
         return [_other(node, value, look)]
@@ -67,9 +68,9 @@ def _other(node: Node, value: Any, look: Look) -> str:
                 return word.capitalize() if old[0].isupper() else word
     if node.style == "" and isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         match = _RADIX.match(old)
-        if match and not match["sign"] and isinstance(resolve_plain(old), int):
-            if spelt := _in_radix(match["prefix"], match["digits"], value):
-                return spelt
+        radix = match is not None and not match["sign"] and isinstance(resolve_plain(old), int)
+        if match and radix and (spelt := _in_radix(match["prefix"], match["digits"], value)):
+            return spelt
     return inline_value(value, look)
 
 

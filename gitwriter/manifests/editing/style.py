@@ -13,7 +13,8 @@ from .source import Source
 
 @dataclass(frozen=True, slots=True)
 class DocumentStyle:
-    """``step`` is the indentation of a nested mapping, ``dash`` that of a list below its key (0: flush with it)."""
+    """``step`` is the indentation of a nested mapping, ``dash`` that of a list below its key (0: flush
+    with it)."""
 
     step: int = 2
     dash: int = 0
@@ -43,7 +44,8 @@ def document_style(root: Node, source: Source) -> DocumentStyle:
 
 
 def common_quote(nodes: Iterable[Node], *, flow: bool) -> str:
-    """The quote character that all string scalars among the nodes share without needing it; else an empty string."""
+    """The quote character that all string scalars among the nodes share without needing it; else an empty
+    string."""
     styles: set[str] = set()
     needless = False
     for node in nodes:

@@ -1,7 +1,8 @@
 """What a document should say, given what it says now.
 
-Three things make that differ from the live object: fields that Git keeps to itself, server defaults that a hand-written file
-left out, and lists whose order means nothing. Resolving them before anything is compared keeps the comparison itself plain.
+Three things make that differ from the live object: fields that Git keeps to itself, server defaults that a
+hand-written file left out, and lists whose order means nothing. Resolving them before anything is compared
+keeps the comparison itself plain.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def effective_target(
 ) -> dict[str, Any]:
     """The object that the document should hold after the edit.
 
-    ``keep`` and ``optional`` are JSON pointers; a list index counts in ``desired`` and ``*`` stands for every item.
-    At a kept pointer Git's value stays, present or absent. An optional pointer is not added where Git lacks it.
+    ``keep`` and ``optional`` are JSON pointers; a list index counts in ``desired`` and ``*`` stands for every
+    item. At a kept pointer Git's value stays, present or absent. An optional pointer is not added where Git
+    lacks it.
     """
     target = dict(desired)
     if keep or optional:

@@ -1,9 +1,10 @@
 """Changing some words of a scalar that is spread over several lines.
 
-Quoted and plain scalars over several lines and folded blocks hide how their text maps to their value: a line break is a
-blank, an empty line a line break. Here the source is cut into units that each stand for a piece of the value, the old and
-new values are compared word by word, and only the words that changed are exchanged; all other lines keep their breaks.
-Every function answers None where it cannot be sure; the caller then writes the scalar afresh.
+Quoted and plain scalars over several lines and folded blocks hide how their text maps to their value: a line
+break is a blank, an empty line a line break. Here the source is cut into units that each stand for a piece of
+the value, the old and new values are compared word by word, and only the words that changed are exchanged;
+all other lines keep their breaks. Every function answers None where it cannot be sure; the caller then writes
+the scalar afresh.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _ESCAPED_FOLD = re.compile(r"\\\r?\n(?:[ \t]*\r?\n)*[ \t]*")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _SIMPLE_ESCAPES = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r",
-    "e": "\x1b", " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
+    "e": "\x1b", " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0",
+    "L": "\u2028", "P": "\u2029",
 }  # fmt: skip
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _TOKEN = re.compile(r"\n+|[ \t]+|[^ \t\n]+")
@@ -28,7 +30,8 @@ Unit = tuple[str, int, int]  # piece of the value, source start, source end
 
 
 def flow_scalar_units(source: str, style: str) -> list[Unit] | None:
-    """Units of a plain or quoted scalar; for quoted ones the source excludes the quotes. None for an unknown escape."""
+    """Units of a plain or quoted scalar; for quoted ones the source excludes the quotes. None for an unknown
+    escape."""
     units: list[Unit] = []
     position, size = 0, len(source)
     while position < size:
@@ -58,7 +61,8 @@ def flow_scalar_units(source: str, style: str) -> list[Unit] | None:
 
 
 def folded_units(source: str, indent: int) -> list[Unit]:
-    """Units of a folded block's content lines (without the header line, up to the last content line's end)."""
+    """Units of a folded block's content lines (without the header line, up to the last content line's
+    end)."""
     units: list[Unit] = []
     breaks_start = 0
     breaks = 0
@@ -92,7 +96,8 @@ def folded_units(source: str, indent: int) -> list[Unit]:
 def exchange_words(
     source: str, units: list[Unit], old: str, new: str, *, style: str, indent: int, newline: str
 ) -> str | None:
-    """The source with the words exchanged that differ between the two values, or None where that is not safe."""
+    """The source with the words exchanged that differ between the two values, or None where that is not
+    safe."""
     if "".join(unit[0] for unit in units) != old or not new:
         return None
     starts: dict[int, int] = {}  # value offset -> source offset
