@@ -19,7 +19,6 @@ from gitwriter.git.errors import CloneDamaged
 from reverser.trust.child import start, stop
 
 SYMLINK = "120000"
-SUBMODULE = "160000"
 _CHUNK = 1 << 16
 _BATCH = 200  # 41 bytes each: always fits into the pipe, so writing never waits for reading
 

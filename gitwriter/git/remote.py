@@ -56,6 +56,16 @@ class Remote:
         """Values to remove from anything the remote said."""
         return self.credentials.secrets
 
+    def trust_note(self) -> str:
+        """What is pinned for the host, to stand beside an ssh failure; empty where nothing is."""
+        if self.known_hosts is None or not self.known_hosts.verify:
+            return ""
+        name = self.url.host_key_name
+        pinned = self.known_hosts.fingerprints(name)
+        if not pinned:
+            return f" ({self.known_hosts.source} holds no host key for {name})"
+        return f" (host keys pinned for {name}: {', '.join(pinned)})"
+
     def login_failed(self) -> None:
         """A command failed, perhaps for its login: what was minted is not used again."""
         if self.tokens is not None and isinstance(self.credentials.login, GitHubApp):

@@ -26,7 +26,6 @@ from reverser.trust.child import ChildTimeout, Completed, run
 from reverser.trust.urls import validate_branch
 from reverser.trust.values import redact
 
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _TRACKING = "refs/remotes/origin/"
 
 
@@ -390,7 +389,7 @@ def _network(remote: Remote, arguments: list[str], deadline: float, idle: float 
 
 def _failure(what: str, remote: Remote, stderr: bytes) -> str:
     words = redact(stderr.decode("utf-8", "replace").replace("\n", " "), remote.secrets, limit=400)
-    return f"{what}: {words}" if words else what
+    return f"{what}: {words or 'no reason given'}{remote.trust_note()}"
 
 
 def _below(path: str) -> list[str]:

@@ -238,19 +238,3 @@ class _Cache:
             while self._size > self._limit and len(self._entries) > 1:
                 _, dropped = self._entries.popitem(last=False)
                 self._size -= len(dropped)
-
-
-def sops_config(recipients: Sequence[str]) -> str:
-    """The text of a target's ``.sops.yaml``: what a person's own ``sops`` needs to edit there. Raises
-    ConfigInvalid without recipients."""
-    wanted = sorted(set(recipients))
-    if not wanted or any(not recipient.strip() for recipient in wanted):
-        raise ConfigInvalid("a .sops.yaml needs at least one age recipient, and none of them blank")
-    listed = "".join(f'          - "{recipient}"\n' for recipient in wanted)
-    return (
-        "creation_rules:\n"
-        "  - path_regex: '.*\\.sops\\.ya?ml$'\n"
-        f"    encrypted_regex: '{SECRET_REGEX}'\n"
-        "    key_groups:\n"
-        "      - age:\n" + listed
-    )

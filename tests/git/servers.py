@@ -237,6 +237,7 @@ class GitSsh:
     port: int
     root: Path
     host_key: Path
+    authority: Path
     log: Path
     user: str
 
@@ -278,6 +279,11 @@ def git_ssh(folder: Path, root: Path, public_keys: list[str]) -> Iterator[GitSsh
     binary = require_sshd()
     folder.mkdir(parents=True, exist_ok=True)
     host_key = ssh_keygen(folder / "host", "-t", "ed25519")
+    authority = ssh_keygen(folder / "authority", "-t", "ed25519")
+    subprocess.run(
+        ["ssh-keygen", "-q", "-s", authority, "-I", "host", "-h", "-n", "127.0.0.1", f"{host_key}.pub"],
+        check=True,
+    )
     authorized = folder / "authorized"
     command = 'restrict,command="git-shell -c \\"$SSH_ORIGINAL_COMMAND\\""'
     authorized.write_text("".join(f"{command} {key}\n" for key in public_keys))
@@ -289,7 +295,7 @@ def git_ssh(folder: Path, root: Path, public_keys: list[str]) -> Iterator[GitSsh
     log = folder / "log"
     config = folder / "config"
     config.write_text(
-        f"ListenAddress 127.0.0.1:{port}\nHostKey {host_key}\nAuthorizedKeysFile {authorized}\n"
+        f"ListenAddress 127.0.0.1:{port}\nHostKey {host_key}\nHostCertificate {host_key}-cert.pub\nAuthorizedKeysFile {authorized}\n"
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
         "PermitRootLogin prohibit-password\nPidFile none\nLogLevel VERBOSE\n"
     )
@@ -301,7 +307,7 @@ def git_ssh(folder: Path, root: Path, public_keys: list[str]) -> Iterator[GitSsh
                 break
             assert process.poll() is None, log.read_text()
             time.sleep(0.02)
-        yield GitSsh(port, root, host_key, log, getpass.getuser())
+        yield GitSsh(port, root, host_key, authority, log, getpass.getuser())
     finally:
         process.terminate()
         process.wait()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from gitwriter.git.commits import check_path
 from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository, PushResult
 from gitwriter.identity import Ident
@@ -154,9 +157,13 @@ def test_fetch_is_shallow_then_incremental(repo: BareRepository, remote: Remote,
 
 def test_ancestry_beyond_the_cut_is_deepened(repo: BareRepository, remote: Remote, origin: Path) -> None:
     """J15: 'cannot tell' is not 'no'; deepening makes it certain, also for a commit that is not there."""
-    first = human_commit(origin, "main", "a", "0")
-    for number in range(1, 80):
-        tip = human_commit(origin, "main", "a", str(number))
+    stream = "".join(
+        f"commit refs/heads/main\ncommitter H <h@h> {number} +0000\ndata 1\nx\n"
+        f"M 100644 inline a\ndata 3\n{number:03}\n"
+        for number in range(80)
+    )
+    git(origin, "fast-import", "--quiet", data=stream.encode())
+    tip, first = git(origin, "rev-parse", "main", "main~79").split()
     repo.fetch(remote, {"main": tip})
     assert repo.is_ancestor(first, tip) is None
     assert repo.contains(remote, branch="main", old=first, tip=tip) is True
@@ -200,6 +207,43 @@ def test_bad_branch_names_never_reach_git(repo: BareRepository, remote: Remote, 
     commit = make(repo, None, {"a": b"1"})
     with pytest.raises(ConfigInvalid):
         repo.push(remote, branch=branch, new=commit, expected=None)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(
+        st.lists(
+            st.text(
+                st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/"),
+                min_size=1,
+                max_size=20,
+            ),
+            min_size=1,
+            max_size=3,
+        ).map("/".join),
+        st.binary(max_size=200),
+        max_size=8,
+    ),
+    st.binary(max_size=80).map(lambda raw: raw.replace(b"\0", b"")),
+)
+def test_any_files_and_message_round_trip(
+    repo: BareRepository, files: dict[str, bytes], message: bytes
+) -> None:
+    """Paths with quotes, blanks and any script, and any content, come back as they went in."""
+    kept: dict[str, bytes] = {}
+    for path, content in files.items():
+        clash = any(path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in kept)
+        try:
+            check_path(path)
+        except ReverserError:
+            continue
+        if not clash:
+            kept[path] = content
+    commit = make(repo, None, dict(kept), message)
+    entries = repo.tree_entries(commit)
+    blobs = repo.read_blobs([entry.blob for entry in entries])
+    assert {entry.path: blobs[entry.blob] for entry in entries} == kept
+    assert git_bytes(repo.path, "cat-file", "commit", commit).split(b"\n\n", 1)[1] == message
 
 
 def test_hostile_names_make_sound_commits(repo: BareRepository) -> None:

@@ -82,6 +82,22 @@ def test_hashed_hosts(server: GitSsh, keys: dict[str, Path]) -> None:
     list_remote(remote(server, keys["ed25519"].read_bytes(), pinned(server, hashed=True)))
 
 
+def test_a_certified_host(server: GitSsh, keys: dict[str, Path]) -> None:
+    """K7: a host that shows a certificate of the pinned authority is trusted."""
+    authority = server.authority.with_suffix(".pub").read_text()
+    hosts = resolve_known_hosts(f"@cert-authority [127.0.0.1]:{server.port} {authority}".encode())
+    list_remote(remote(server, keys["ed25519"].read_bytes(), hosts))
+
+
+def test_the_login_name_is_git_unless_the_url_names_one() -> None:
+    """K8, Z9: ssh://user@host is honoured, else the user is git."""
+    hosts = resolve_known_hosts(b"", allow_missing=True)
+    for url, expected in (("git.example.test:a/b", True), ("ssh://deploy@git.example.test/a/b", False)):
+        with Remote.of(url, known_hosts=hosts).environment() as environment:
+            config = Path(environment["GIT_SSH_COMMAND"].split()[-1]).read_text()
+            assert ("User git" in config) is expected
+
+
 def test_a_certificate_authority_line_is_no_plain_key(
     server: GitSsh, keys: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -105,8 +121,10 @@ def test_an_unknown_host_is_not_trusted(
     else:
         content = b"@revoked " + content
     before = server.log.read_text().count("Accepted publickey")
-    with pytest.raises(RemoteUnavailable):
+    with pytest.raises(RemoteUnavailable) as caught:
         list_remote(remote(server, keys["ed25519"].read_bytes(), resolve_known_hosts(content)))
+    note = "holds no host key for" if case == "other host" else "host keys pinned for"
+    assert f"{note} [127.0.0.1]:{server.port}" in str(caught.value)
     assert server.log.read_text().count("Accepted publickey") == before
 
 

@@ -21,7 +21,6 @@ from reverser.trust.sealing import (
     Sealer,
     find_sops,
     sealing_regex,
-    sops_config,
     verify_sealed,
 )
 
@@ -227,20 +226,3 @@ def test_many_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
         sealed = list(pool.map(lambda document: sealer.seal(plain(document), [A]), documents))
     assert [opened(text, ONE, tmp_path) for text in sealed[::5]] == documents[::5]
-
-
-def test_the_rule_file_lists_all_recipients() -> None:
-    """B4, T19: one rule for sealed files, recipients sorted; none is an error."""
-    shown = yaml.safe_load(sops_config([B, A]))
-    assert shown == {
-        "creation_rules": [
-            {
-                "path_regex": r".*\.sops\.ya?ml$",
-                "encrypted_regex": SECRET_REGEX,
-                "key_groups": [{"age": sorted([A, B])}],
-            }
-        ]
-    }
-    for bad in ([], [" "]):
-        with pytest.raises(ConfigInvalid):
-            sops_config(bad)
