@@ -28,6 +28,7 @@ from .editing import EditMode, EditResult, edit_document
 from .filework import DesiredDocument, FileWork
 from .identity import ObjectKey, placement_sort_key
 from .inventory import DocumentRef, Inventory
+from .kustomize.authoring import deletion_of
 from .kustomize.edits import KustomizationEdits
 from .kustomize.outside import is_outside
 from .kustomize.route import Routed, SourceRouter
@@ -229,6 +230,8 @@ class Draft:
         assert change.body is not None
         kept = fields.kept_pointers(change.body, change.group, change.name, self._policy.ignore_fields)
         value = dict(change.body)
+        if is_outside(ref.path) and self._restore_inherited(number, change, ref):
+            return
         if ref.path in self._inventory.context.reaches:
             routed = self._router.route(change, ref, value, keep=kept, optional=change.optional)
             if routed.problem is not None:
@@ -270,6 +273,21 @@ class Draft:
         self._written.add((ref.path, ref.fact.index))
         self._own(number, ref.path)
 
+    def _restore_inherited(self, number: int, change: Upsert, ref: DocumentRef) -> bool:
+        """Take back the patch that deleted a base's object, now that the object lives again."""
+        deletion = deletion_of(self._inventory, ref)
+        if deletion is None or not deletion.done:
+            return False
+        if not change.create:
+            self._skip(number, SkipReason.CREATE_NOT_SELECTED, "no rule selects creations of this type")
+            return True
+        self._work(deletion.path).removals.add(0)
+        self._own(number, deletion.path, deletion.edits.path)
+        edits = self._kustomization(deletion.edits.path, deletion.edits.directory)
+        edits.removed_patches.add(deletion.path)
+        self._note(number, Outcome.CREATED, path=deletion.path)
+        return True
+
     def _holds_placeholders(
         self, number: int, change: Upsert, ref: DocumentRef, kept: tuple[str, ...]
     ) -> bool:
@@ -294,11 +312,7 @@ class Draft:
         return result.mode is not EditMode.NO_CHANGE
 
     def _merge_edits(self, number: int, edits: KustomizationEdits) -> None:
-        mine = self._kustomization(edits.path, edits.directory)
-        mine.added |= edits.added
-        mine.removed |= edits.removed
-        mine.images.update(edits.images)
-        mine.replicas.update(edits.replicas)
+        self._kustomization(edits.path, edits.directory).merge(edits)
         self._own(number, edits.path)
 
     def _kustomization(self, path: str, directory: str) -> KustomizationEdits:
@@ -315,14 +329,28 @@ class Draft:
 
     def _remove(self, number: int, ref: DocumentRef) -> bool:
         if is_outside(ref.path):
-            self._escapes(number, ref.path)
-            return False
+            return self._remove_inherited(number, ref)
         if self._inventory.context.fan_in(ref.path):
             self._fan_in(number, ref)
             return False
         self._work(ref.path).removals.add(ref.fact.index)
         self._own(number, ref.path)
         self._note(number, Outcome.DELETED, path=ref.path)
+        return True
+
+    def _remove_inherited(self, number: int, ref: DocumentRef) -> bool:
+        """Delete an object of a base by a patch in the overlay; true when that changes something."""
+        deletion = deletion_of(self._inventory, ref)
+        if deletion is None:
+            self._escapes(number, ref.path)
+            return False
+        if deletion.done:
+            self._note(number, Outcome.UNCHANGED, path=deletion.path, code=SkipReason.ALREADY_ABSENT.value)
+            return False
+        self._work(deletion.path).appended[""] = deletion.content
+        self._own(number, deletion.path)
+        self._merge_edits(number, deletion.edits)
+        self._note(number, Outcome.DELETED, path=deletion.path)
         return True
 
     def _sweep(self, number: int, change: Sweep) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .editing import EditMode, EditResult, edit_body, edit_document
+from .emitter import render_document
 from .splitting import Document, append_document, remove_document, split_documents
 
 _SEPARATE_EDIT_BYTES = 32 * 1024
@@ -92,7 +93,17 @@ class FileWork:
 
 
 def _edit(data: bytes, index: int, desired: DesiredDocument) -> EditResult:
+    # Most replays find our own unchanged files: writing the object again is cheaper than reading the file.
+    if index == 0 and _renders_as(desired.value, data):
+        return EditResult(data, EditMode.NO_CHANGE)
     return edit_document(data, index, desired.value, keep=desired.keep, optional=desired.optional)
+
+
+def _renders_as(value: Mapping[str, Any], data: bytes) -> bool:
+    try:
+        return render_document(value) == data
+    except (TypeError, ValueError):
+        return False
 
 
 def _remove_many(data: bytes, removals: set[int]) -> bytes | None:

@@ -1,7 +1,8 @@
 """Changes to a kustomization file, made by the same editor as every other edit.
 
-Entries are addressed by index and verified by name; a section or an entry is never invented. All edits of
-one file are applied together, so its comments and order stay and one commit holds one coherent change.
+Entries that exist are addressed by index. New ones are authored only in an overlay, for objects whose own
+file lies outside the target path. All edits of one file are applied together, so its comments and order
+stay and one commit holds one coherent change.
 """
 
 from __future__ import annotations
@@ -28,10 +29,26 @@ class KustomizationEdits:
     removed: set[str] = field(default_factory=set)
     images: dict[tuple[int, str], str] = field(default_factory=dict)
     replicas: dict[int, int] = field(default_factory=dict)
+    new_images: dict[str, dict[str, str]] = field(default_factory=dict)
+    new_replicas: dict[str, int] = field(default_factory=dict)
+    new_patches: set[str] = field(default_factory=set)
+    removed_patches: set[str] = field(default_factory=set)
 
     @property
     def empty(self) -> bool:
-        return not (self.added or self.removed or self.images or self.replicas)
+        changes = (self.added, self.removed, self.images, self.replicas)
+        return not any((*changes, self.new_images, self.new_replicas, self.new_patches, self.removed_patches))
+
+    def merge(self, other: KustomizationEdits) -> None:
+        """Take over another object's edits of the same file."""
+        self.added |= other.added
+        self.removed |= other.removed
+        self.images.update(other.images)
+        self.replicas.update(other.replicas)
+        self.new_images.update(other.new_images)
+        self.new_replicas.update(other.new_replicas)
+        self.new_patches |= other.new_patches
+        self.removed_patches |= other.removed_patches
 
     def apply(self, data: bytes) -> bytes | None:
         """The file's new bytes; None where the edit cannot be made without guessing."""
@@ -70,7 +87,31 @@ class KustomizationEdits:
             if entry is None or "count" not in entry:
                 return False
             entry["count"] = count
+        patches = desired.get("patches")
+        if self.removed_patches and isinstance(patches, list):
+            left = [entry for entry in patches if not self._is_removed_patch(entry)]
+            desired.pop("patches") if not left else desired.update(patches=left)
+        return self._author(desired)
+
+    def _author(self, desired: dict[str, Any]) -> bool:
+        """Append new entries; their section is created where it is missing."""
+        authored: dict[str, list[dict[str, Any]]] = {
+            "images": [{"name": name, **parts} for name, parts in sorted(self.new_images.items())],
+            "replicas": [{"name": name, "count": count} for name, count in sorted(self.new_replicas.items())],
+            "patches": [{"path": path} for path in sorted(self.new_patches)],
+        }
+        for section, entries in authored.items():
+            present = desired.get(section) or []
+            if not entries:
+                continue
+            if not isinstance(present, list):
+                return False
+            desired[section] = [*present, *(entry for entry in entries if entry not in present)]
         return True
+
+    def _is_removed_patch(self, entry: object) -> bool:
+        path = entry.get("path") if isinstance(entry, dict) else None
+        return isinstance(path, str) and resolve_entry(self.directory, path) in self.removed_patches
 
     def _is_removed(self, entry: object) -> bool:
         return isinstance(entry, str) and resolve_entry(self.directory, entry) in self.removed

@@ -150,6 +150,11 @@ def route_image(source: Image, live: Image, chain: Sequence[Kustomization]) -> I
     return None
 
 
+def is_scaled(group: str, kind: str) -> bool:
+    """True for the kinds whose replicas an entry can set."""
+    return (group, kind) in _SCALED_KINDS
+
+
 def replica_entry(
     group: str, kind: str, name: str, chain: Sequence[Kustomization]
 ) -> tuple[Kustomization, int, int] | None:

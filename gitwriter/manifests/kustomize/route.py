@@ -19,10 +19,12 @@ from ..editing.target import effective_target
 from ..inventory import DocumentRef, Inventory
 from ..loading import YamlError, load_document
 from ..splitting import split_documents
+from .authoring import AuthoredEntries, overlay_of
 from .builds import build, find_rendered
 from .edits import KustomizationEdits
-from .images import EntryField, Image, container_images, replica_entry, route_image, trace
+from .images import EntryField, Image, container_images, is_scaled, replica_entry, route_image, trace
 from .model import Kustomization
+from .outside import is_outside
 from .render import Renderer, RenderError
 from .source import Conflict, source_form
 
@@ -81,8 +83,9 @@ class SourceRouter:
         fan_in = self._inventory.context.fan_in(ref.path)
         if fan_in:
             return self._read_only(ref, fan_in, source, rendered, wanted)
-        router = _ObjectRouter(change, self._inventory.context.chain(ref.path), source, rendered, wanted)
-        return router.run()
+        overlay = overlay_of(self._inventory, ref) if is_outside(ref.path) else None
+        chain = self._inventory.context.chain(ref.path)
+        return _ObjectRouter(change, chain, source, rendered, wanted, overlay=overlay).run()
 
     def route_patch(self, change: FieldPatch, ref: DocumentRef, assignments: dict[str, Any]) -> Routed:
         """Send a replica count to the entry that supplies it; the other assignments stay for the file
@@ -171,7 +174,11 @@ class _ObjectRouter:
         source: dict[str, Any],
         rendered: dict[str, Any],
         live: dict[str, Any],
+        *,
+        overlay: Kustomization | None,
     ) -> None:
+        self._overlay = overlay
+        self._authored = AuthoredEntries()
         self._change = change
         self._chain = chain
         self._original = source
@@ -195,7 +202,7 @@ class _ObjectRouter:
         return Routed(source=source, edits=edits, expected=self._live, changes_source=changed)
 
     def _route_images(self) -> str:
-        if not any(item.images for item in self._chain):
+        if not any(item.images for item in self._chain) and self._overlay is None:
             return ""
         live = {_slot(pointer, name): (pointer, text) for pointer, name, text in container_images(self._live)}
         built = {
@@ -205,6 +212,12 @@ class _ObjectRouter:
             slot = _slot(pointer, name)
             if slot not in live or slot not in built or live[slot][1] == built[slot][1]:
                 continue
+            if self._overlay is not None:
+                mine = self._overlay.path
+                problem = self._authored.image(built[slot][1], live[slot][1], self._chain, text, mine)
+                if problem is None:
+                    fields.set_pointer(self._rendered, built[slot][0], live[slot][1])
+                    continue
             found = route_image(Image.parse(text), Image.parse(live[slot][1]), self._chain)
             if found is None:
                 return f"image {live[slot][1]} of {name} cannot be expressed by image entries"
@@ -226,8 +239,8 @@ class _ObjectRouter:
 
     def _route_replicas(self) -> str:
         entry = replica_entry(self._change.group, self._change.kind, self._change.name, self._chain)
-        if entry is None:
-            return ""
+        if entry is None or (self._overlay is not None and is_outside(entry[0].path)):
+            return self._author_replicas()
         kustomization, index, current = entry
         count = fields.get_pointer(self._live, _REPLICAS)
         if isinstance(count, bool) or not isinstance(count, int | float) or count != int(count):
@@ -235,6 +248,17 @@ class _ObjectRouter:
         if int(count) != current:
             self._replicas[(kustomization.path, index)] = int(count)
             fields.set_pointer(self._rendered, _REPLICAS, count)
+        return ""
+
+    def _author_replicas(self) -> str:
+        """Give a base's workload a replicas entry in the overlay where its live count differs."""
+        count = fields.get_pointer(self._live, _REPLICAS)
+        built = fields.get_pointer(self._rendered, _REPLICAS)
+        scaled = is_scaled(self._change.group, self._change.kind)
+        if self._overlay is None or not scaled or not isinstance(count, int) or count == built:
+            return ""
+        self._authored.replicas[self._change.name] = count
+        fields.set_pointer(self._rendered, _REPLICAS, count)
         return ""
 
     def _edits(self) -> list[KustomizationEdits]:
@@ -248,6 +272,11 @@ class _ObjectRouter:
             of(entry.kustomization).images[(entry.entry, entry.field)] = value
         for (path, index), count in self._replicas.items():
             of(path).replicas[index] = count
+        if self._overlay is not None and (self._authored.images or self._authored.replicas):
+            directories[self._overlay.path] = self._overlay.directory
+            edits = of(self._overlay.path)
+            edits.new_images.update(self._authored.images)
+            edits.new_replicas.update(self._authored.replicas)
         return list(found.values())
 
 
