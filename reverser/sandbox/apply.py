@@ -27,7 +27,12 @@ def apply_patch(
     schema: MergeNode,
 ) -> tuple[Obj, list[Obj]]:
     """The merged object and its managedFields. Raises 409 with one cause per conflicting field."""
-    wanted = dict(fields_of(patch, schema))
+    # Applying an entry of a map does not own the map itself.
+    wanted = {
+        path: value
+        for path, value in fields_of(patch, schema)
+        if path[-1] != "." or path[-2].startswith("k:")
+    }
     held = dict(fields_of(live, schema)) if live is not None else {}
     entries: list[Obj] = list((live or {}).get("metadata", {}).get("managedFields") or [])
     mine = [e for e in entries if _is_mine(e, manager, subresource)]

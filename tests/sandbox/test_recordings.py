@@ -18,7 +18,7 @@ import pytest
 
 from reverser.sandbox.pki import Authority
 from reverser.sandbox.thread import SandboxServer
-from tests.sandbox.client import Client, Watch, eventually
+from tests.sandbox.client import Client, Watch
 from tests.sandbox.matching import Matcher
 
 Obj = dict[str, Any]
