@@ -1,7 +1,7 @@
 """Reads the Kubernetes API types out of the kubectl executable.
 
 A Go program carries its types with the tags of their fields (`json:"…" protobuf:"…" patchMergeKey:"…"`).
-Walking them gives the very facts that this kubectl works with, which is where `builtin_fields.json` comes from:
+Walking them gives the very facts this kubectl works with; `builtin_fields.json` is made so:
 
     python -m tests.sandbox.pure.gotypes .venv/bin/kubectl > reverser/sandbox/builtin_fields.json
 """
