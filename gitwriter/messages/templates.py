@@ -234,7 +234,8 @@ _SAMPLES: Sequence[tuple[TemplateKind, Values]] = (
 
 
 def validate_templates(commit: CommitSettings) -> str | None:
-    """The message of a ``CommitConfigInvalid`` condition, or None when all three templates work."""
+    """What is wrong with the first template that does not work (``parse event commit template: ...``), or
+    None when all three do."""
     texts = {
         TemplateKind.EVENT: commit.event_template,
         TemplateKind.GROUP: commit.group_template,
@@ -244,5 +245,5 @@ def validate_templates(commit: CommitSettings) -> str | None:
         try:
             compile_template(kind, texts[kind]).render(values)
         except TemplateError as problem:
-            return f"invalid commit configuration: {problem.phase} {kind} commit template: {problem}"
+            return f"{problem.phase} {kind} commit template: {problem}"
     return None

@@ -295,7 +295,8 @@ def git_ssh(folder: Path, root: Path, public_keys: list[str]) -> Iterator[GitSsh
     log = folder / "log"
     config = folder / "config"
     config.write_text(
-        f"ListenAddress 127.0.0.1:{port}\nHostKey {host_key}\nHostCertificate {host_key}-cert.pub\nAuthorizedKeysFile {authorized}\n"
+        f"ListenAddress 127.0.0.1:{port}\nHostKey {host_key}\nHostCertificate {host_key}-cert.pub\n"
+        f"AuthorizedKeysFile {authorized}\n"
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
         "PermitRootLogin prohibit-password\nPidFile none\nLogLevel VERBOSE\n"
     )

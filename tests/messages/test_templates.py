@@ -153,7 +153,7 @@ def test_bad_templates_are_refused_by_name(kind: str, template: str, phase: str,
     """A11, M4, M7, Z7: each refusal says which template, in which phase, and what is wrong."""
     problem = validate_templates(CommitSettings(**{f"{kind}_template": template}))
     assert problem is not None
-    assert problem.startswith(f"invalid commit configuration: {phase} {kind} commit template: ")
+    assert problem.startswith(f"{phase} {kind} commit template: ")
     assert names in problem
 
 
