@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from django.core.management.base import CommandError
 from gitwriter.manifests import DirectoryTree, MemoryTree, Policy
 from gitwriter.manifests.analyzer import Layout, analyze, plan_mirror
 from gitwriter.manifests.report import as_text, as_values
+from reverser.sandbox.thread import SandboxServer
 
 from .folder import config_map, manifest, sealed_secret, sweep, text
 
@@ -154,3 +157,38 @@ def test_directory_never_follows_links(tmp_path: Path) -> None:
         ("sub", "foreign-submodule"),
     ]
     assert DirectoryTree(folder, repository=tmp_path).read_outside("repo/link/secret.yaml") is None
+
+
+def test_command_compares_with_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a kubeconfig the report says what a mirror would create, change and delete; Secrets stay unread."""
+    folder = folder_of(
+        tmp_path / "repo",
+        {
+            "menu.yaml": manifest("ConfigMap", "menu", "default", data={"soup": "old"}),
+            "gone.yaml": manifest("ConfigMap", "gone", "default"),
+        },
+    )
+    objects = [
+        manifest("ConfigMap", "menu", "default", data={"soup": "leek"}),
+        manifest("ConfigMap", "other", "default", data={"a": "b"}),
+        manifest("Secret", "db", "default", stringData={"k": "zq-MARKER"}),
+    ]
+    with SandboxServer() as cluster:
+        kubectl = [str(Path(sys.executable).parent / "kubectl"), f"--kubeconfig={cluster.kubeconfig_path}"]
+        subprocess.run(
+            [*kubectl, "apply", "-f", "-"], input="---\n".join(objects), text=True, check=True, timeout=60
+        )
+        options = ["--kubeconfig", str(cluster.kubeconfig_path), "--namespace", "default", "--format", "json"]
+        capsys.readouterr()
+        call_command("analyze", str(folder), *options)
+    shown = capsys.readouterr().out
+    assert "zq-MARKER" not in shown
+    report = json.loads(shown)
+    assert report["warnings"] == []
+    found = {(item["action"], item["path"]) for item in report["mirror"]["actions"]}
+    assert found >= {
+        ("change", "menu.yaml"),
+        ("delete", "gone.yaml"),
+        ("create", "other.yaml"),
+        ("create", "default/secrets/db.sops.yaml"),
+    }
