@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from reverser.controllers.conditions import FALSE, STEADY, TRUE
+from reverser.controllers.conditions import FALSE, SECRET_BLOCKED, SECRET_STEADY, STEADY, TRUE
 from reverser.controllers.decide_target import NOT_REQUIRED, Finding
 from reverser.controllers.events import Happening
 from reverser.controllers.reconcile_target import EncryptionReport
@@ -46,12 +46,27 @@ class AgeGate:
         self._today = today
         self._clock = clock
         self._reminded: dict[tuple[str, str], float] = {}
+        self._known: dict[str, tuple[int, Finding, float]] = {}
 
     async def check(self, target: GitTarget) -> EncryptionReport:
-        """The finding, and an Event for a key that was made. Raises TransientError."""
-        encryption = target.encryption
-        if not encryption.enabled:
+        """The finding, and an Event for a key that was made. Raises TransientError.
+
+        A finding of the same generation stands for as long as a Secret may go unread, so that a target
+        which is looked at often (its streams start) does not read its Secret as often.
+        """
+        if not target.encryption.enabled:
             return EncryptionReport(NOT_REQUIRED)
+        uid, now = target.meta.uid, self._clock()
+        generation, finding, until = self._known.get(uid, (-1, NOT_REQUIRED, now))
+        if generation == target.meta.generation and now < until:
+            return EncryptionReport(finding)
+        report = await self._judge(target)
+        stands = (SECRET_STEADY if report.finding.ok else SECRET_BLOCKED) - 1.0
+        self._known[uid] = (target.meta.generation, report.finding, now + stands)
+        return report
+
+    async def _judge(self, target: GitTarget) -> EncryptionReport:
+        encryption = target.encryption
         namespace, name = target.meta.namespace, encryption.secret_name
         secret: StoredSecret | None = None
         happenings: tuple[Happening, ...] = ()

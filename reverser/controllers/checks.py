@@ -23,13 +23,12 @@ from reverser.controllers.decide_provider import ProviderFindings, Step
 from reverser.controllers.events import Happening
 from reverser.controllers.reconcile_provider import ProviderReport
 from reverser.controllers.reconcile_target import EncryptionReport
-from reverser.controllers.secret_door import SecretDoor, StoredSecret
+from reverser.controllers.secret_door import SecretDoor
 from reverser.controllers.signing_gate import signing_key
 from reverser.errors import (
     ConfigInvalid,
     KubeForbidden,
     KubeInvalid,
-    SecretMalformed,
     SecretMissing,
     StalledError,
     TransientError,
@@ -39,7 +38,7 @@ from reverser.kube.client import AsyncKube
 from reverser.trust.credentials import ANONYMOUS, Credentials, parse_credentials
 from reverser.trust.github import TokenSource
 from reverser.trust.hosts import KnownHosts, resolve_known_hosts
-from reverser.trust.urls import RepositoryUrl, Scheme, parse_repository_url
+from reverser.trust.urls import Scheme, parse_repository_url
 
 _log = logging.getLogger(__name__)
 SENSITIVE = ("secrets",)
@@ -77,7 +76,7 @@ class Checks:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._door = SecretDoor(kube)
-        self._age = AgeGate(self._door)
+        self._age = AgeGate(self._door, clock=clock)
         self._settings = settings
         self._validate_templates = validate_templates
         self._clock = clock
@@ -138,17 +137,11 @@ class Checks:
             if secret is None:
                 raise SecretMissing(f"Secret '{name}' not found in namespace '{namespace}': create it")
             versions.append(secret.version)
-            credentials = self._credentials(secret, url)
+            credentials = parse_credentials(secret.data, url, secret=secret.name)
         hosts = None
         if url.scheme is Scheme.SSH:
             hosts = await self._known_hosts(provider, credentials, versions)
         return _Access(Remote(url, credentials, hosts, self._tokens), tuple(versions))
-
-    def _credentials(self, secret: StoredSecret, url: RepositoryUrl) -> Credentials:
-        try:
-            return parse_credentials(secret.data, url, secret=secret.name)
-        except SecretMalformed as error:
-            raise SecretMalformed(f"Secret '{secret.name}' malformed: {error}") from None
 
     async def _known_hosts(
         self, provider: GitProvider, credentials: Credentials, versions: list[str]

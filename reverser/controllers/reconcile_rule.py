@@ -18,6 +18,9 @@ from reverser.store import AsyncStore
 from watchers.registry import Registry
 from watchers.rules import resolve
 
+STARTING = 30.0
+"""Seconds for which what an earlier process said of a rule stands while the API surface is being read."""
+
 
 def resolution_of(rule: WatchRule, registry: Registry) -> Resolution | None:
     """What a rule selects now; None while the API surface is not known."""
@@ -63,11 +66,15 @@ class RuleReconciler:
             return None
         kind = {RULES: "WatchRule", CLUSTER_RULES: "ClusterWatchRule"}[resource]
         rule = parse_watch_rule({"kind": kind, **obj})
+        age, registry = self._age((resource, key), rule), self._registry()
+        judged = rule.observed_generation == rule.meta.generation
+        if not registry.ready and judged and age < STARTING:
+            return STARTING / 10
         target = await self._world.target(rule.target_namespace, rule.target_name)
         provider = None
         if target is not None:
             provider = await self._world.provider(target.meta.namespace, target.provider)
-        resolution = resolution_of(rule, self._registry())
+        resolution = resolution_of(rule, registry)
         streams = roll_up(())
         if target is not None and resolution is not None:
             records = await self._store.read_streams(target.meta.uid)
@@ -78,7 +85,7 @@ class RuleReconciler:
             provider,
             resolution=resolution,
             streams=streams,
-            age=self._age((resource, key), rule),
+            age=age,
             now=rfc3339(),
         )
         await self._writer.write(resource, obj, plan)

@@ -38,7 +38,7 @@ from watchers.registry import Registry
 WORKERS = 4
 PROVIDER_WORKERS = 8
 RETIRE_EVERY = 10.0
-HINT_DELAY = 0.2
+HINT_DELAY = 0.5
 """Seconds for which hints about one target are gathered: shards change state in swarms."""
 HOPELESS_RETRY = 60.0
 

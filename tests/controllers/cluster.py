@@ -73,6 +73,7 @@ class Cluster:
         self.store = store
         self.leads = True
         self.clock = 0.0
+        self.secret_clock = 0.0
         self.registry = Registry()
         self.caches = {resource: ListedCache() for resource in RESOURCES}
         self.restart()
@@ -83,7 +84,9 @@ class Cluster:
         self.projection = Projection()
         recorder = Recorder(self.kube, instance="test")
         self.writer = StatusWriter(self.kube, recorder, lambda: self.leads)
-        self.checks = Checks(self.kube, SETTINGS, validate_templates=validate_templates)
+        self.checks = Checks(
+            self.kube, SETTINGS, validate_templates=validate_templates, clock=lambda: self.secret_clock
+        )
         self.providers = ProviderReconciler(
             self.world, self.store, writer=self.writer, recorder=recorder, checks=self.checks
         )
@@ -149,7 +152,8 @@ class Cluster:
             cache.found = (await self.kube.list(own_path(resource))).items
 
     async def settle(self, rounds: int = 2) -> None:
-        """Look at everything, twice, as informers and wake-ups would."""
+        """Look at everything, twice, as informers and wake-ups would, Secrets included."""
+        self.secret_clock += 31.0
         for _ in range(rounds):
             await self.refresh()
             await self.targets.retire_missing()

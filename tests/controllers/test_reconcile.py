@@ -14,6 +14,7 @@ from reverser.errors import KubeInvalid, LostRace
 from reverser.kube.paths import own_path
 from reverser.store.model import BranchHealth, BranchKey, PathVerdict, StreamState
 from tests.controllers.cluster import Cluster
+from watchers.registry import Registry
 
 MAIN = BranchKey("shop", "gp", "main")
 BASE = {"allowedBranches": ["main", "env/*"]}
@@ -368,3 +369,47 @@ async def test_schema_rejections(cluster: Cluster, url: str) -> None:
     for bad in ({"branch": "b"}, {"branch": "b", "path": ""}):
         with pytest.raises(KubeInvalid):
             await cluster.apply("GitTarget", "bad", {"providerRef": {"name": "gp"}, **bad})
+
+
+async def test_a_starting_process_does_not_take_back_what_was_said(cluster: Cluster, url: str) -> None:
+    """While the API surface is being read, a judged rule keeps its status; a new one says why it waits."""
+    await base(cluster, url)
+    await cluster.settle()
+    await cluster.stream("gt", "configmaps", StreamState.STREAMING)
+    await cluster.settle()
+    known, cluster.registry = cluster.registry, Registry()
+    cluster.restart()
+    rules = [{"resources": ["secrets"]}]
+    await cluster.apply("WatchRule", "new", {"targetRef": {"name": "gt"}, "rules": rules})
+    await cluster.settle()
+    assert (await cluster.conditions("WatchRule", "wr"))["Ready"] == "True/Ready"
+    assert (await cluster.conditions("GitTarget", "gt"))["Ready"] == "True/OK"
+    assert (await cluster.conditions("WatchRule", "new"))["Reconciling"] == "True/UnresolvedResources"
+    cluster.clock += 31
+    await cluster.settle()
+    assert (await cluster.conditions("WatchRule", "wr"))["Reconciling"] == "True/UnresolvedResources"
+    cluster.registry = known
+    await cluster.stream("gt", "secrets", StreamState.STREAMING)
+    await cluster.settle()
+    assert (await cluster.conditions("WatchRule", "wr"))["Ready"] == "True/Ready"
+
+
+async def test_secrets_are_read_by_name_and_not_at_every_look(cluster: Cluster, url: str) -> None:
+    """A08: get alone, never list or watch; looks in quick succession read once."""
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    spec = {"providerRef": {"name": "gp"}, "branch": "main", "path": "live", "encryption": ENCRYPTED}
+    await cluster.apply("GitTarget", "gt", spec)
+    calls: list[tuple[str, str]] = []
+    plain = cluster.kube.raw
+
+    async def spy(method: str, path: str, **more: object) -> bytes:
+        if "/secrets" in path:
+            calls.append((method, path.rpartition("/secrets")[2]))
+        return await plain(method, path, **more)  # type: ignore[arg-type]
+
+    cluster.kube.raw = spy  # type: ignore[method-assign]
+    await cluster.settle()
+    assert calls == [("GET", "/age"), ("POST", ""), ("GET", "/age")]
+    for _ in range(5):
+        await cluster.look(TARGETS, "shop/gt")
+    assert len(calls) == 3
