@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
+from typing import Any
+
+from reverser.sandbox.builtinfields import Field, json_fields, type_name
 
 
 class ListStrategy(enum.Enum):
@@ -49,124 +52,98 @@ class MergeNode:
 PLAIN = MergeNode()
 
 
-def _map(**children: MergeNode) -> MergeNode:
-    return MergeNode(children=MappingProxyType(children))
-
-
-def _list(
-    merge_key: str,
-    *more_keys: str,
-    defaults: Mapping[str, str] | None = None,
-    children: Mapping[str, MergeNode] | None = None,
-) -> MergeNode:
-    return MergeNode(
-        strategy=ListStrategy.MAP,
-        merge_key=merge_key,
-        keys=(merge_key, *more_keys),
-        key_defaults=MappingProxyType(dict(defaults or {})),
-        children=MappingProxyType(dict(children or {})),
-    )
-
-
-_SET = MergeNode(strategy=ListStrategy.SET)
-_RETAIN = MergeNode(retain_keys=True)
-_PROTOCOL = {"protocol": "TCP"}
-
-_METADATA = _map(finalizers=_SET, ownerReferences=_list("uid"))
-_CONDITIONS = _list("type")
-
-_CONTAINER = {
-    "env": _list("name"),
-    "ports": _list("containerPort", "protocol", defaults=_PROTOCOL),
-    "volumeMounts": _list("mountPath"),
-    "volumeDevices": _list("devicePath"),
-    "resources": _map(claims=_list("name")),
-}
-
-_POD_SPEC = _map(
-    containers=_list("name", children=_CONTAINER),
-    initContainers=_list("name", children=_CONTAINER),
-    ephemeralContainers=_list("name", children=_CONTAINER),
-    volumes=MergeNode(
-        strategy=ListStrategy.MAP,
-        merge_key="name",
-        keys=("name",),
-        retain_keys=True,
-        children=MappingProxyType({}),
-    ),
-    imagePullSecrets=_list("name"),
-    hostAliases=_list("ip"),
-    topologySpreadConstraints=_list("topologyKey", "whenUnsatisfiable"),
-    resourceClaims=_list("name"),
-    schedulingGates=_list("name"),
-)
-
-_POD_TEMPLATE = _map(metadata=_METADATA, spec=_POD_SPEC)
-_JOB_SPEC = _map(template=_POD_TEMPLATE)
-_WEBHOOKS = _list("name", children={"matchConditions": _list("name")})
-_POLICY_SPEC = _map(matchConditions=_list("name"), variables=_list("name"))
-
-
-_KINDS: dict[tuple[str, str], dict[str, MergeNode]] = {
-    ("", "Pod"): {"spec": _POD_SPEC, "status": _map(conditions=_CONDITIONS, podIPs=_list("ip"))},
-    ("", "PodTemplate"): {"template": _POD_TEMPLATE},
-    ("", "ReplicationController"): {
-        "spec": _map(template=_POD_TEMPLATE),
-        "status": _map(conditions=_CONDITIONS),
-    },
-    ("", "Service"): {
-        "spec": _map(ports=_list("port", "protocol", defaults=_PROTOCOL)),
-        "status": _map(conditions=_CONDITIONS),
-    },
-    ("", "ServiceAccount"): {"secrets": _list("name")},
-    ("", "Node"): {
-        "spec": _map(podCIDRs=_SET),
-        "status": _map(conditions=_CONDITIONS, addresses=_list("type")),
-    },
-    ("", "Namespace"): {"status": _map(conditions=_CONDITIONS)},
-    ("", "PersistentVolumeClaim"): {"status": _map(conditions=_CONDITIONS)},
-    ("", "PersistentVolume"): {
-        "spec": MergeNode(children=MappingProxyType({"claimRef": PLAIN})),
-    },
-    ("apps", "Deployment"): {
-        "spec": _map(template=_POD_TEMPLATE, strategy=_RETAIN),
-        "status": _map(conditions=_CONDITIONS),
-    },
-    ("apps", "ReplicaSet"): {
-        "spec": _map(template=_POD_TEMPLATE),
-        "status": _map(conditions=_CONDITIONS),
-    },
-    ("apps", "StatefulSet"): {
-        "spec": _map(template=_POD_TEMPLATE),
-        "status": _map(conditions=_CONDITIONS),
-    },
-    ("apps", "DaemonSet"): {
-        "spec": _map(template=_POD_TEMPLATE),
-        "status": _map(conditions=_CONDITIONS),
-    },
-    ("batch", "Job"): {"spec": _JOB_SPEC, "status": _map(conditions=_CONDITIONS)},
-    ("batch", "CronJob"): {"spec": _map(jobTemplate=_map(metadata=_METADATA, spec=_JOB_SPEC))},
-    ("autoscaling", "HorizontalPodAutoscaler"): {"status": _map(conditions=_CONDITIONS)},
-    ("policy", "PodDisruptionBudget"): {
-        "spec": _map(selector=MergeNode(replace_map=True)),
-        "status": _map(conditions=_CONDITIONS),
-    },
-    ("storage.k8s.io", "CSINode"): {"spec": _map(drivers=_list("name"))},
-    ("apiregistration.k8s.io", "APIService"): {"status": _map(conditions=_CONDITIONS)},
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): {"webhooks": _WEBHOOKS},
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): {"webhooks": _WEBHOOKS},
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): {"spec": _POLICY_SPEC},
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): {"spec": _POLICY_SPEC},
-    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): {"status": _map(conditions=_CONDITIONS)},
+# Keys beyond the merge key that identify an item to server-side apply, and what they are when left out.
+_FURTHER_KEYS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
+    "core/v1.ContainerPort": (("protocol",), {"protocol": "TCP"}),
+    "core/v1.ServicePort": (("protocol",), {"protocol": "TCP"}),
+    "core/v1.TopologySpreadConstraint": (("whenUnsatisfiable",), {}),
 }
 
 
 @cache
+def _structure(name: str) -> MergeNode:
+    """The merge behaviour of a Go structure, below which only fields that merge specially are named."""
+    children: dict[str, MergeNode] = {}
+    for key, fact in json_fields(name).items():
+        node = _field(fact)
+        if node is not PLAIN:
+            children[key] = node
+    return MergeNode(children=MappingProxyType(children)) if children else PLAIN
+
+
+def _field(fact: Field) -> MergeNode:
+    strategies = fact.strategy.split(",")
+    item = fact.type.removeprefix("[]").removeprefix("@")
+    below = _structure(item).children if fact.type.startswith(("@", "[]@")) else MappingProxyType({})
+    if fact.type.startswith("[]") and "merge" in strategies:
+        if not fact.merge_key:
+            return MergeNode(strategy=ListStrategy.SET)
+        further, defaults = _FURTHER_KEYS.get(item, ((), {}))
+        return MergeNode(
+            strategy=ListStrategy.MAP,
+            merge_key=fact.merge_key,
+            keys=(fact.merge_key, *further),
+            key_defaults=MappingProxyType(dict(defaults)),
+            retain_keys="retainKeys" in strategies,
+            children=below,
+        )
+    if fact.type.startswith("[]"):
+        return PLAIN
+    replace, retain = "replace" in strategies, "retainKeys" in strategies
+    if not below and not replace and not retain:
+        return PLAIN
+    return MergeNode(replace_map=replace, retain_keys=retain, children=below)
+
+
+# Kinds that the table of types does not have.
+_OTHER_KINDS = {
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): ("status",),
+    ("apiregistration.k8s.io", "APIService"): ("status",),
+}
+_CONDITIONS = MergeNode(strategy=ListStrategy.MAP, merge_key="type", keys=("type",))
+
+
+@cache
 def merge_schema(group: str, kind: str) -> MergeNode:
-    """The merge behaviour of a built-in kind; of an unknown kind: metadata only."""
-    return _map(metadata=_METADATA, **_KINDS.get((group, kind), {}))
+    """The merge behaviour of a built-in kind; of any other kind that of its metadata only."""
+    name = type_name(group, "v2" if group == "autoscaling" else "v1", kind)
+    if name is not None:
+        return _structure(name)
+    children = {"metadata": _structure("meta/v1.ObjectMeta")}
+    for key in _OTHER_KINDS.get((group, kind), ()):
+        children[key] = MergeNode(children=MappingProxyType({"conditions": _CONDITIONS}))
+    return MergeNode(children=MappingProxyType(children))
 
 
-def pod_spec_schema() -> MergeNode:
-    """The merge behaviour of a pod spec, wherever it is embedded."""
-    return _POD_SPEC
+def merge_schema_of_crd(schema: Mapping[str, Any]) -> MergeNode:
+    """The merge behaviour that an OpenAPI schema states by its list types, metadata included."""
+    node = _openapi(schema)
+    children = {**node.children, "metadata": _structure("meta/v1.ObjectMeta")}
+    return MergeNode(children=MappingProxyType(children))
+
+
+def _openapi(schema: Mapping[str, Any]) -> MergeNode:
+    items = schema.get("items")
+    described = items if isinstance(items, dict) else schema
+    children = {
+        name: node
+        for name, sub in (described.get("properties") or {}).items()
+        if (node := _openapi(sub or {})) is not PLAIN
+    }
+    kind = schema.get("x-kubernetes-list-type")
+    if kind == "set":
+        return MergeNode(strategy=ListStrategy.SET)
+    if kind == "map":
+        keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+        properties = described.get("properties") or {}
+        defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
+        return MergeNode(
+            strategy=ListStrategy.MAP,
+            merge_key=keys[0] if keys else "",
+            keys=keys,
+            key_defaults=MappingProxyType(defaults),
+            children=MappingProxyType(children),
+        )
+    if not children or isinstance(items, dict):
+        return PLAIN
+    return MergeNode(children=MappingProxyType(children))

@@ -13,6 +13,7 @@ from typing import Any
 
 from reverser.sandbox.causes import Cause, invalid
 from reverser.sandbox.crdcheck import validate_crd
+from reverser.sandbox.mergekeys import MergeNode, merge_schema_of_crd
 from reverser.sandbox.schemacheck import ABSENT, check
 from reverser.sandbox.structural import Node, apply_schema_defaults, compile_node, prune_unknown
 from reverser.sandbox.types import CUSTOM_RESOURCE_VERBS, PrinterColumn, ResourceType
@@ -47,6 +48,7 @@ class CompiledVersion:
     columns: tuple[PrinterColumn, ...]
     schema: Mapping[str, Any]
     node: Node
+    merge: MergeNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,10 @@ class CompiledCRD:
         """The columns after the name; only the age where the definition names none."""
         return self.versions[version].columns
 
+    def merge_schema(self, version: str) -> MergeNode:
+        """How server-side apply merges the version's lists."""
+        return self.versions[version].merge
+
     def default(self, version: str, obj: Object) -> Object:
         """A copy of `obj` with defaults filled in and meaningless nulls removed."""
         result = copy.deepcopy(obj)
@@ -195,4 +201,5 @@ def _compile_version(raw: Object) -> CompiledVersion:
         columns=columns or (_AGE,),
         schema=schema,
         node=compile_node(schema),
+        merge=merge_schema_of_crd(schema),
     )

@@ -11,6 +11,7 @@ from reverser.sandbox.causes import invalid_status, join
 from reverser.sandbox.celrules import RuleError, compile_rule, parse_duration
 from reverser.sandbox.crdcheck import validate_crd
 from reverser.sandbox.defaults import apply_defaults
+from reverser.sandbox.mergekeys import ListStrategy
 from reverser.sandbox.schema import CompiledCRD, version_rank
 
 CRDS = Path(__file__).resolve().parents[3] / "deploy" / "crds"
@@ -372,6 +373,28 @@ def test_versions_are_ordered_as_discovery_orders_them() -> None:
     """GA before beta before alpha, newer before older, odd names last."""
     names = ["v1alpha1", "foo", "v2", "v1beta2", "v11", "v1beta10", "v1"]
     assert sorted(names, key=version_rank) == ["v11", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "foo"]
+
+
+def test_list_types_decide_how_apply_merges() -> None:
+    """Map lists merge by their keys, sets unite, everything else is replaced; metadata merges as always."""
+    item = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "p": {"type": "string", "default": "TCP"}},
+    }
+    mapped = {
+        "type": "array",
+        "items": item,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name", "p"],
+    }
+    names = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+    properties = {"m": mapped, "s": names, "l": {"type": "array", "items": {"type": "string"}}}
+    tree = compiled({"type": "object", "properties": properties}).merge_schema("v1")
+    spec = tree.child("spec")
+    assert (spec.child("m").keys, dict(spec.child("m").key_defaults)) == (("name", "p"), {"p": "TCP"})
+    assert spec.child("s").strategy is ListStrategy.SET
+    assert spec.child("l").strategy is ListStrategy.ATOMIC
+    assert tree.child("metadata").child("finalizers").strategy is ListStrategy.SET
 
 
 def test_scale_paths_and_columns() -> None:
