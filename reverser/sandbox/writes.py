@@ -413,6 +413,8 @@ class Writer:
 
     @staticmethod
     def _schema(resource: Resource) -> MergeNode:
+        if resource.crd is not None:
+            return resource.crd.merge_schema(resource.rtype.version)
         return merge_schema(resource.rtype.group, resource.rtype.kind)
 
 
