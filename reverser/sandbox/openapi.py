@@ -2,8 +2,8 @@
 
 kubectl reads version 3: the index, then the document of one group version. It looks for the paths' group,
 version and kind, for the `fieldValidation` parameter (which lets the server validate), and for the schemas.
-Built-in types get permissive schemas with their merge keys; the media type of strategic merge is left out of
-the paths on purpose, because kubectl then computes patches from the Go types it carries, which are complete.
+Built-in types get the fields, types and merge keys of the type table; the media type of strategic merge is
+left out of the paths on purpose, because kubectl then computes patches from the very Go types it carries.
 Custom resources get the schema of their definition, as on a real server.
 """
 
@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from reverser.sandbox.mergekeys import ListStrategy, MergeNode, merge_schema
+from reverser.sandbox.builtinfields import Field, json_fields, type_name
 from reverser.sandbox.schema import CompiledCRD
 from reverser.sandbox.types import ResourceType, group_versions
 
@@ -92,7 +92,7 @@ def _schemas(
     types: Iterable[ResourceType], crds: Mapping[tuple[str, str], CompiledCRD], refs: str
 ) -> dict[str, Any]:
     schemas: dict[str, Any] = {
-        f"{_META}.ObjectMeta": _object_meta(),
+        f"{_META}.ObjectMeta": _structure("meta/v1.ObjectMeta", refs),
         f"{_META}.ListMeta": {
             "type": "object",
             "description": "ListMeta describes metadata that lists have.",
@@ -101,24 +101,36 @@ def _schemas(
         },
         f"{_META}.Status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     }
+    structures: dict[str, None] = {}
+    _referenced("meta/v1.ObjectMeta", structures)
     for rtype in types:
         crd = crds.get((rtype.group, rtype.kind))
+        go_type = None if crd else type_name(rtype.group, rtype.version, rtype.kind)
+        if go_type is not None:
+            _referenced(go_type, structures)
         name = schema_name(rtype.group, rtype.version, rtype.kind, custom=crd is not None)
         schema = _custom_schema(crd, rtype, refs) if crd else _builtin_schema(rtype, refs)
         schemas[name] = schema
         schemas[f"{name}List"] = _list_schema(rtype, name, refs)
+    for go_type in structures:
+        schemas.setdefault(definition_name(go_type), _structure(go_type, refs))
     return schemas
+
+
+def _structure(go_type: str, refs: str) -> dict[str, Any]:
+    return {"type": "object", "properties": _properties(go_type, refs)}
 
 
 def _gvk(rtype: ResourceType, kind: str) -> list[dict[str, str]]:
     return [{"group": rtype.group, "kind": kind, "version": rtype.version}]
 
 
-def _ref(refs: str, name: str, description: str) -> dict[str, Any]:
+def _ref(refs: str, name: str, description: str = "") -> dict[str, Any]:
+    words = {"description": description} if description else {}
     if refs == _V3_REFS:
         # A reference may not have siblings in OpenAPI v3.
-        return {"allOf": [{"$ref": refs + name}], "default": {}, "description": description}
-    return {"$ref": refs + name, "description": description}
+        return {"allOf": [{"$ref": refs + name}], "default": {}, **words}
+    return {"$ref": refs + name, **words}
 
 
 def _type_meta(refs: str, meta: str) -> dict[str, Any]:
@@ -151,108 +163,71 @@ def _list_schema(rtype: ResourceType, item: str, refs: str) -> dict[str, Any]:
 
 
 def _builtin_schema(rtype: ResourceType, refs: str) -> dict[str, Any]:
-    tree = merge_schema(rtype.group, rtype.kind)
-    properties = {name: _merge_to_schema(node) for name, node in tree.children.items() if name != "metadata"}
-    for name in _FREE_FIELDS.get(rtype.kind, ("spec", "status")):
-        properties.setdefault(name, _free())
-    return {
-        "type": "object",
-        "description": f"{rtype.kind} of {rtype.group_version}.",
-        "properties": {**_type_meta(refs, "ObjectMeta"), **properties},
-        "x-kubernetes-preserve-unknown-fields": True,
-        "x-kubernetes-group-version-kind": _gvk(rtype, rtype.kind),
-    }
+    name = type_name(rtype.group, rtype.version, rtype.kind)
+    schema: dict[str, Any] = _free()
+    if name is not None:
+        schema = {"type": "object", "properties": _properties(name, refs)}
+    schema["description"] = f"{rtype.kind} of {rtype.group_version}."
+    schema["properties"] = {**schema.get("properties", {}), **_type_meta(refs, "ObjectMeta")}
+    schema["x-kubernetes-group-version-kind"] = _gvk(rtype, rtype.kind)
+    return schema
 
 
 def _free() -> dict[str, Any]:
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-_RBAC_ROLE = ("rules",)
-_RBAC_BINDING = ("roleRef", "subjects")
-# The top-level fields of the kinds that have no spec and status.
-_FREE_FIELDS: dict[str, tuple[str, ...]] = {
-    "ConfigMap": ("data", "binaryData", "immutable"),
-    "Secret": ("data", "stringData", "immutable", "type"),
-    "ServiceAccount": ("secrets", "imagePullSecrets", "automountServiceAccountToken"),
-    "Endpoints": ("subsets",),
-    "EndpointSlice": ("addressType", "endpoints", "ports"),
-    "Event": ("involvedObject", "reason", "message", "type", "count"),
-    "LimitRange": ("spec",),
-    "PodTemplate": ("template",),
-    "ControllerRevision": ("data", "revision"),
-    "Role": _RBAC_ROLE,
-    "ClusterRole": (*_RBAC_ROLE, "aggregationRule"),
-    "RoleBinding": _RBAC_BINDING,
-    "ClusterRoleBinding": _RBAC_BINDING,
-    "StorageClass": (
-        "provisioner",
-        "parameters",
-        "reclaimPolicy",
-        "volumeBindingMode",
-        "allowVolumeExpansion",
-        "mountOptions",
-        "allowedTopologies",
-    ),
-    "PriorityClass": ("value", "globalDefault", "description", "preemptionPolicy"),
-    "RuntimeClass": ("handler", "overhead", "scheduling"),
-    "IngressClass": ("spec",),
-    "NetworkPolicy": ("spec",),
-    "Lease": ("spec",),
-    "ValidatingWebhookConfiguration": ("webhooks",),
-    "MutatingWebhookConfiguration": ("webhooks",),
+_SCALARS: dict[str, dict[str, Any]] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "number": {"type": "number", "format": "double"},
+    "bytes": {"type": "string", "format": "byte"},
+    "time": {"type": "string", "format": "date-time"},
+    "microTime": {"type": "string", "format": "date-time"},
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "intOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    "stringsMessage": {"type": "array", "items": {"type": "string"}},
 }
 
 
-def _merge_to_schema(node: MergeNode) -> dict[str, Any]:
-    children = {name: _merge_to_schema(child) for name, child in node.children.items()}
-    if node.strategy is ListStrategy.ATOMIC:
-        schema = _free()
-        if children:
-            schema["properties"] = children
-        if node.retain_keys:
-            schema["x-kubernetes-patch-strategy"] = "retainKeys"
-        elif node.replace_map:
-            schema["x-kubernetes-patch-strategy"] = "replace"
-        return schema
-    schema = {"type": "array", "x-kubernetes-patch-strategy": "merge"}
-    if node.strategy is ListStrategy.SET:
-        return {**schema, "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
-    if node.retain_keys:
-        schema["x-kubernetes-patch-strategy"] = "merge,retainKeys"
-    items = _free()
-    if children:
-        items["properties"] = children
-    return {
-        **schema,
-        "items": items,
-        "x-kubernetes-patch-merge-key": node.merge_key,
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": list(node.keys),
-    }
+def definition_name(go_type: str) -> str:
+    """The schema name of a type of the table: `core/v1.Pod` is `io.k8s.api.core.v1.Pod`."""
+    prefix = "io.k8s.apimachinery.pkg.apis." if go_type.startswith("meta/") else "io.k8s.api."
+    return prefix + go_type.replace("/", ".")
 
 
-def _object_meta() -> dict[str, Any]:
-    strings = ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion")
-    times = ("creationTimestamp", "deletionTimestamp")
-    integers = ("generation", "deletionGracePeriodSeconds")
-    string_map = {"type": "object", "additionalProperties": {"type": "string", "default": ""}}
-    finalizers = merge_schema("", "").child("metadata").child("finalizers")
-    owners = merge_schema("", "").child("metadata").child("ownerReferences")
-    return {
-        "type": "object",
-        "description": "ObjectMeta is metadata that all persisted objects have.",
-        "properties": {
-            **{name: {"type": "string"} for name in strings},
-            **{name: {"type": "string", "format": "date-time"} for name in times},
-            **{name: {"type": "integer", "format": "int64"} for name in integers},
-            "labels": string_map,
-            "annotations": string_map,
-            "finalizers": _merge_to_schema(finalizers),
-            "ownerReferences": _merge_to_schema(owners),
-            "managedFields": {"type": "array", "items": _free(), "x-kubernetes-list-type": "atomic"},
-        },
-    }
+def _properties(go_type: str, refs: str) -> dict[str, Any]:
+    return {name: _field_schema(field, refs) for name, field in json_fields(go_type).items()}
+
+
+def _field_schema(field: Field, refs: str) -> dict[str, Any]:
+    schema = _type_schema(field.type, refs)
+    if field.strategy:
+        schema["x-kubernetes-patch-strategy"] = field.strategy
+    if field.merge_key:
+        schema["x-kubernetes-patch-merge-key"] = field.merge_key
+    return schema
+
+
+def _type_schema(kind: str, refs: str) -> dict[str, Any]:
+    if kind.startswith("[]"):
+        return {"type": "array", "items": _type_schema(kind[2:], refs)}
+    if kind.startswith("{}"):
+        return {"type": "object", "additionalProperties": _type_schema(kind[2:], refs)}
+    if kind.startswith("@"):
+        return _ref(refs, definition_name(kind[1:]))
+    return dict(_SCALARS.get(kind) or _free())
+
+
+def _referenced(go_type: str, found: dict[str, None]) -> None:
+    """Collect the structures a type is made of, itself excluded."""
+    for field in json_fields(go_type).values():
+        below = field.type.lstrip("[]{}")
+        if below.startswith("@") and below[1:] not in found:
+            found[below[1:]] = None
+            _referenced(below[1:], found)
 
 
 # --- paths --------------------------------------------------------------------------------------------
