@@ -21,6 +21,7 @@ _NOT_PLAIN = re.compile(r": | #|[: ]\Z")
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "~"))
 _TRAILING_BLANK = re.compile(r"[ \t](?:\n|\Z)")
 _DIGITS = re.compile(r"([0-9]+)")
+_MAX_SIMPLE_KEY = 900  # readers give up on an implicit key of more than 1024 characters
 _FIRST_KEYS = ("apiVersion", "kind", "metadata")
 _OMITTED_WHEN_EMPTY = ("annotations", "labels", "namespace")
 
@@ -106,6 +107,8 @@ def _emit_mapping(
     for key in keys:
         value = mapping[key]
         name = inline_string(key)
+        if len(name) > _MAX_SIMPLE_KEY:
+            name = f"? {name}\n{indent}"
         kind = type(value)
         if kind is str:
             out.append(f"{lead}{name}: ")

@@ -17,7 +17,7 @@ from reverser.errors import YamlRefused
 
 from ..emitter import render_object
 from ..limits import DEFAULT_LIMITS, Limits
-from ..loading import BOM, LoadedDocument, decode_body, key_of, load_document, load_text
+from ..loading import BOM, LoadedDocument, key_of, load_document, load_text
 from ..nodes import Kind, Node
 from ..scalars import BOOLEAN_WORDS, resolve_plain
 from ..splitting import split_documents
@@ -121,8 +121,13 @@ def edit_body(
     target = effective_target(loaded.value, desired, keep=keep, optional=optional)
     if equal_as_kubernetes(loaded.value, target):
         return EditResult(body, EditMode.NO_CHANGE)
-    head = body[: len(BOM.encode())] if decode_body(body).startswith(BOM) else b""
+    head = BOM.encode() if body.startswith(BOM.encode()) else b""
+    only_cr = "\r" in loaded.text and "\n" not in loaded.text
+    if only_cr:
+        loaded = load_text(loaded.text.replace("\r", "\n"), limits=limits, text_keys=text_keys)
     text, fallback = _edit_text(loaded, target, limits, text_keys)
+    if text is not None and only_cr:
+        text = text.replace("\n", "\r")
     if text is not None:
         diagnostic = None if fallback is Fallback.NONE else _FALLBACK_TEXT[fallback]
         return EditResult(head + text.encode("utf-8"), EditMode.PATCHED, diagnostic, fallback)
@@ -219,7 +224,7 @@ def _edit_text(
             suspects = list(planner.touched)
         else:
             if path is None:
-                return text, fallback
+                return text, max(fallback, Fallback.PARENT if planner.rewrote_block else Fallback.NONE)
             suspects = [_node_at(planner, loaded.tree.root, target, path)]
         if parents is None:
             break

@@ -130,6 +130,13 @@ class BlockItems:
             start = source.with_leading_comments(start, self.column)
         return start, source.after_deeper_comments(source.line_end(stop), self.column)
 
+    def cut_up_to(self, index: int) -> Edit:
+        """Cut the items before one that moves up to the dash with which the list begins."""
+        start, stop = self._dashes[0], self._dashes[index]
+        if "#" in self._source.work[start:stop]:
+            raise PlanConflict("comments between items that share a line with their parent")
+        return Edit(start, stop, "")
+
     def front(self) -> int:
         """Where an item before the first one goes."""
         return self.chunk(0)[0]

@@ -60,6 +60,7 @@ class Planner:
         self._alignments: dict[int, Alignment] = {}
         self._anchors: AnchorTargets | None = None
         self.touched: list[Node] = []
+        self.rewrote_block = False
         assert tree.root is not None
         self._look = Look(document_style(tree.root, source))
 
@@ -99,10 +100,17 @@ class Planner:
                 self._replace(node, target, place, look, edits)
         elif self._anchors is None and equal_as_kubernetes(self.value_of(node), target):
             return
-        elif node.kind is Kind.MAPPING and isinstance(target, Mapping) and target:
-            self._mapping(node, target, place, look, edits)
-        elif node.kind is Kind.SEQUENCE and isinstance(target, list | tuple) and target:
-            self._sequence(node, list(target), place, look, edits)
+        elif target and _same_shape(node, target):
+            done = len(edits)
+            try:
+                if isinstance(target, Mapping):
+                    self._mapping(node, target, place, look, edits)
+                else:
+                    self._sequence(node, list(target), place, look, edits)
+            except PlanConflict:
+                del edits[done:]
+                self._replace(node, target, place, look, edits)
+                self.rewrote_block = True
         elif node.kind is Kind.SCALAR and not isinstance(target, Mapping | list | tuple):
             if not equal_scalars(self.value_of(node), target):
                 self._scalar(node, target, place, look, edits)
@@ -164,10 +172,11 @@ class Planner:
             self.touched.append(node)
         if node.flow:
             inner = flow_look(node, look)
-            members = FlowMembers(self.source, node)
             for index, key in kept:
                 self.value(node.entries[index][1], target[key], place, inner, edits)
-            members.change(removed, {key: target[key] for key in added}, [], inner, edits)
+            if removed or added:
+                members = FlowMembers(self.source, node)
+                members.change(removed, {key: target[key] for key in added}, [], inner, edits)
             return
         entries = BlockEntries(self.source, node)
         for index, key in kept:
@@ -194,8 +203,16 @@ class Planner:
             self._flow_sequence(node, target, place, look, edits)
             return
         items = BlockItems(self.source, node)
-        if removed and not items.first_begins_line:
-            raise PlanConflict("a list begins on its parent's line")
+        if not items.first_begins_line and (0 in removed or alignment.match[0] != 0):
+            first = alignment.match[0]
+            if (
+                first is None
+                or first in removed
+                or any(moved_index < first for moved_index in moved.values())
+            ):
+                raise PlanConflict("a list begins on its parent's line")
+            edits.append(items.cut_up_to(first))
+            removed -= set(range(first))
         quote = common_quote(node.items, flow=False) if new else ""
         position = items.front()
         for index, value in enumerate(target):
@@ -236,3 +253,9 @@ class Planner:
                 self.value(node.items[old], value, place, inner, edits)
                 previous = old
         members.change(removed, {}, inserted, inner, edits)
+
+
+def _same_shape(node: Node, target: Any) -> bool:
+    if node.kind is Kind.MAPPING:
+        return isinstance(target, Mapping)
+    return node.kind is Kind.SEQUENCE and isinstance(target, list | tuple)

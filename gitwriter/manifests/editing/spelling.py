@@ -17,14 +17,14 @@ from ..nodes import Node
 from ..scalars import double_quoted, is_printable, plain_is_safe, resolve_plain, single_quoted
 from .render import Look, inline_text, inline_value, text_lines
 from .source import PlanConflict, Source
-from .wrapped import exchange_words, flow_scalar_units, folded_units
+from .wrapped import common_ends, exchange_words, flow_scalar_units, folded_units
 
 _HEADER = re.compile(
     r"(?P<kind>[|>])(?:(?P<digit>[1-9])(?P<chomp>[+-]?)|(?P<chomp2>[+-]?)(?P<digit2>[1-9]?))"
 )
 _RADIX = re.compile(r"(?P<sign>[-+]?)(?P<prefix>0[xXoObB]?)(?P<digits>[0-9a-fA-F]+)\Z")
 _BOOLEAN_PAIRS = (("true", "false"), ("yes", "no"), ("on", "off"), ("y", "n"))
-_MAX_DIFF_LINES = 3000
+_MAX_DIFF_LINES = 1500
 
 
 def respell(
@@ -171,11 +171,13 @@ def _literal_lines(node: Node, value: str, raw_lines: list[str], indent: int) ->
     """Content lines of a literal block; lines whose text did not change keep their very characters."""
     old, new = _content_lines(node.text), _content_lines(value)
     pad = " " * indent
-    if len(old) + len(new) > _MAX_DIFF_LINES:
-        matches = _common_ends(old, new)
-    else:
-        matcher = SequenceMatcher(None, old, new, autojunk=False)
-        matches = [(block.a, block.b, block.size) for block in matcher.get_matching_blocks()]
+    head, tail = common_ends(old, new)
+    matches = [(0, 0, head)]
+    middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    if len(middle[0]) + len(middle[1]) <= _MAX_DIFF_LINES:
+        matcher = SequenceMatcher(None, *middle, autojunk=False)
+        matches += [(head + m.a, head + m.b, m.size) for m in matcher.get_matching_blocks()]
+    matches.append((len(old) - tail, len(new) - tail, tail))
     result: list[str] = []
     done = 0
     for old_start, new_start, size in matches:
@@ -183,17 +185,6 @@ def _literal_lines(node: Node, value: str, raw_lines: list[str], indent: int) ->
         result += raw_lines[old_start : old_start + size]
         done = new_start + size
     return result + [pad + line if line else "" for line in new[done:]]
-
-
-def _common_ends(old: list[str], new: list[str]) -> list[tuple[int, int, int]]:
-    limit = min(len(old), len(new))
-    head = 0
-    while head < limit and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < limit - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return [(0, 0, head), (len(old) - tail, len(new) - tail, tail)]
 
 
 def _folded_lines(node: Node, value: str, raw_lines: list[str], indent: int) -> list[str] | None:

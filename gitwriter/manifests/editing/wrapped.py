@@ -24,7 +24,7 @@ _SIMPLE_ESCAPES = {
 }  # fmt: skip
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _TOKEN = re.compile(r"\n+|[ \t]+|[^ \t\n]+")
-_MAX_TOKENS = 4000
+_MAX_TOKENS = 1500
 
 Unit = tuple[str, int, int]  # piece of the value, source start, source end
 
@@ -121,14 +121,21 @@ def exchange_words(
     return "".join(parts)
 
 
-def _changes(old: list[str], new: list[str]) -> list[tuple[int, int, str]]:
-    """Changed stretches as (old value start, old value end, new text)."""
+def common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
+    """How many leading and how many trailing elements the lists share (never counted twice)."""
+    limit = min(len(old), len(new))
     head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
+    while head < limit and old[head] == new[head]:
         head += 1
     tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+    while tail < limit - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
+    return head, tail
+
+
+def _changes(old: list[str], new: list[str]) -> list[tuple[int, int, str]]:
+    """Changed stretches as (old value start, old value end, new text)."""
+    head, tail = common_ends(old, new)
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     offsets = [sum(map(len, old[:head]))]
     for token in old_middle:
