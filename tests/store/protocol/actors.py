@@ -91,6 +91,8 @@ class World:
     settled: dict[str, set[OutcomeKind]] = field(default_factory=dict)
     """By entry id, the outcomes that settlements gave it."""
     tokens: int = 0
+    revision: int = 1
+    """The clusters' newest resourceVersion."""
     lossy: bool = False
     """Redis lost data or the remote was rewritten: history may repeat, the tree must still become right."""
 
@@ -205,7 +207,7 @@ class Watcher:
     ) -> Generator[None, None, _Session | None]:
         store, cluster = self.world.store, self.target.cluster
         kind = session.scope.group_resource
-        revision = cluster.log[-1].revision if cluster.log else 1
+        revision = self.world.revision
         objects = [
             StagedObject("shop", name, Presence.FULL, str(value).encode())
             for name, value in cluster.at(kind, revision).items()
