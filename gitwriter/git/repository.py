@@ -163,9 +163,9 @@ class BareRepository:
             return [(wanted, flags)] if wanted else []
         known = [name for name in wanted if name in have]
         fresh = [name for name in wanted if name not in have]
-        # A depth would cut the known branches' history off again, so the two go separately; a new branch
-        # in a clone that has another one is fetched as what is new, too.
-        plan = [(known, []), (fresh, [] if have else ["--depth=1"])]
+        # A depth would cut the known branches' history off again; without one, a new branch could bring its
+        # whole history along. So the two go separately.
+        plan: list[tuple[list[str], list[str]]] = [(known, []), (fresh, ["--depth=1"])]
         return [(names, flags) for names, flags in plan if names]
 
     def shallow(self) -> bool:

@@ -67,6 +67,8 @@ class GitHubApp:
     installation_id: str
     private_key: SecretValue
     base_url: str = "https://api.github.com"
+    ca: bytes = b""
+    """PEM of the authority to trust for ``base_url``; empty = the system's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ def _login(reader: _Reader, *, tls: Tls, url: RepositoryUrl) -> Login:
             raise reader.malformed("key 'username' must not contain ':'")
         return Basic(username, SecretValue(password.encode()))
     if reader.first(APP_ID_KEYS)[0] or reader.first(APP_PRIVATE_KEYS)[0]:
-        return _github_app(reader)
+        return _github_app(reader, tls)
     token = reader.text(("bearerToken",))
     if token:
         return Bearer(SecretValue(token.encode()))
@@ -181,7 +183,7 @@ def _open_ssh_key(reader: _Reader, name: str, key: bytes) -> SecretValue:
     return SecretValue(private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
 
 
-def _github_app(reader: _Reader) -> GitHubApp:
+def _github_app(reader: _Reader, tls: Tls) -> GitHubApp:
     app_id = reader.text(APP_ID_KEYS)
     installation = reader.text(APP_INSTALLATION_KEYS)
     key_name, key = reader.first(APP_PRIVATE_KEYS)
@@ -201,7 +203,7 @@ def _github_app(reader: _Reader) -> GitHubApp:
     base = reader.text(APP_BASE_URL_KEYS).rstrip("/") or "https://api.github.com"
     if not base.startswith("https://"):
         raise reader.malformed(f"key '{APP_BASE_URL_KEYS[0]}' must be an https URL")
-    return GitHubApp(app_id, installation, SecretValue(key), base)
+    return GitHubApp(app_id, installation, SecretValue(key), base, tls.ca)
 
 
 def _tls(reader: _Reader) -> Tls:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import ssl
 import threading
 import time
 import urllib.error
@@ -29,17 +30,19 @@ from reverser.trust.values import SecretValue
 _MARGIN = 600.0
 _TIMEOUT = 20.0
 
-Post = Callable[[str, str], tuple[int, bytes]]
+Post = Callable[[str, str, bytes], tuple[int, bytes]]
+"""Posts to a URL with a bearer token, trusting a CA (PEM, empty = the system's); status and body."""
 
 
-def _post(url: str, jwt: str) -> tuple[int, bytes]:
+def _post(url: str, jwt: str, ca: bytes) -> tuple[int, bytes]:
+    context = ssl.create_default_context(cadata=ca.decode() if ca else None)
     request = urllib.request.Request(  # noqa: S310 - the scheme was checked to be https
         url,
         method="POST",
         headers={"Authorization": f"Bearer {jwt}", "Accept": "application/vnd.github+json"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=_TIMEOUT, context=context) as answer:  # noqa: S310
             return answer.status, answer.read(1 << 16)
     except urllib.error.HTTPError as error:
         return error.code, b""
@@ -77,7 +80,7 @@ class TokenSource:
 
     def _mint(self, app: GitHubApp) -> tuple[SecretValue, float]:
         url = f"{app.base_url}/app/installations/{app.installation_id}/access_tokens"
-        status, body = self._post(url, app_jwt(app, now=int(self._clock())))
+        status, body = self._post(url, app_jwt(app, now=int(self._clock())), app.ca)
         if status in (401, 403, 404):
             raise SecretMalformed(
                 f"GitHub refuses the App {app.app_id} or its installation {app.installation_id} "

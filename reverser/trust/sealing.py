@@ -31,6 +31,7 @@ _SEALED_VALUE = re.compile(
     r"ENC\[AES256_GCM,data:[A-Za-z0-9+/=]*,iv:[A-Za-z0-9+/=]+,tag:[A-Za-z0-9+/=]+,"
     r"type:(?:str|int|float|bool|bytes|time|comment)\]"
 )
+_UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _DEADLINE = 30.0
 _CACHE_BYTES = 16 * 1024 * 1024
 # One Go process per document: collecting garbage or spreading over cores only costs in so short a life.
@@ -73,7 +74,7 @@ class Sealer:
     def seal(
         self, plain: bytes, recipients: Sequence[str], *, regex: str = SECRET_REGEX, scope: str = ""
     ) -> bytes:
-        """Seal one YAML document for ``recipients``.
+        """Seal one document, YAML or JSON, for ``recipients``.
 
         ``regex`` names the keys below which everything is sealed (``sealing_regex`` for types other than
         Secrets); ``scope`` keeps equal documents of different targets apart. Raises ConfigInvalid without
@@ -82,6 +83,7 @@ class Sealer:
         wanted = sorted(set(recipients))
         if not wanted:
             raise ConfigInvalid("secret encryption is required but no encryptor is configured")
+        plain = _escaped(plain)
         key = self._cache.key(scope, regex, ",".join(wanted), plain)
         sealed = self._cache.get(key)
         if sealed is None:
@@ -112,6 +114,14 @@ class Sealer:
                 "the resource is not written",
             )
         return done.stdout
+
+
+def _escaped(plain: bytes) -> bytes:
+    """JSON that YAML readers take: they refuse characters which JSON lets stand as they are."""
+    if not plain.startswith(b"{"):
+        return plain
+    text = plain.decode("utf-8", "replace")
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 def sealing_regex(top_level: Sequence[str], *, core_secret: bool) -> str:

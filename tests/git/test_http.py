@@ -140,7 +140,7 @@ def test_github_app_token(server: GitHttp, tmp_path: Path) -> None:
     app = secret(server.url(), githubAppID="12", githubAppInstallationID="34", githubAppPrivateKey=pem)
     calls = []
 
-    def post(url: str, jwt: str) -> tuple[int, bytes]:
+    def post(url: str, jwt: str, ca: bytes) -> tuple[int, bytes]:
         calls.append(url)
         return 201, b'{"token": "ghs_x", "expires_at": "2999-01-01T00:00:00Z"}'
 

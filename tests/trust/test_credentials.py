@@ -158,7 +158,7 @@ def test_tokens_are_kept_until_shortly_before_they_expire() -> None:
     """107: a token with less than ten minutes left is replaced, and so is a forgotten one."""
     now, calls = [1_000_000.0], []
 
-    def post(url: str, jwt: str) -> tuple[int, bytes]:
+    def post(url: str, jwt: str, ca: bytes) -> tuple[int, bytes]:
         calls.append(jwt)
         return 201, b'{"token": "t%d", "expires_at": "1970-01-12T14:46:40Z"}' % len(calls)
 
@@ -176,4 +176,4 @@ def test_tokens_are_kept_until_shortly_before_they_expire() -> None:
 def test_refused_apps_and_broken_servers(status: int, error: type[Exception]) -> None:
     """A refused App needs a person; a broken server does not."""
     with pytest.raises(error):
-        TokenSource(post=lambda url, jwt: (status, b"")).token(app())
+        TokenSource(post=lambda url, jwt, ca: (status, b"")).token(app())

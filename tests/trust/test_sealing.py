@@ -85,6 +85,26 @@ def test_awkward_values(tmp_path: Path) -> None:
     assert opened(sealed, ONE, tmp_path) == document
 
 
+@pytest.mark.parametrize("char", ["\x7f", "\x85", "\u2028", "\ufeff", "\uffff", "\U0001f366", "\x00", "\r"])
+def test_json_with_any_character(tmp_path: Path, char: str) -> None:
+    """J05: what JSON may hold is sealed too, although YAML readers refuse some of it unescaped."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "safe", "annotations": {"note": f"a{char}b"}},
+        "stringData": {"s": f"q{char}r"},
+    }
+    sealed = Sealer().seal(json.dumps(document, ensure_ascii=False).encode(), [A])
+    assert opened(sealed, ONE, tmp_path) == document
+
+
+def test_numbers_that_would_change_are_refused() -> None:
+    """J11: sops cannot hold an integer beyond 63 bits; it is refused, never rounded."""
+    odd = b'{"apiVersion":"x/v1","kind":"N","metadata":{"name":"n"},"spec":{"n":18446744073709551615}}'
+    with pytest.raises(ResourceRefused):
+        Sealer().seal(odd, [A], regex="^(spec)$")
+
+
 def test_recipients_are_exactly_those_asked_for(tmp_path: Path) -> None:
     """J18, J21: several recipients each open it; another target's key does not."""
     sealer = Sealer()
