@@ -24,7 +24,13 @@ def kubectl() -> str:
 
 
 def kubernetes_reads(text: str | bytes) -> Any:
-    """One manifest as kubectl reads it; the annotation that the call needs is taken off again."""
+    """One manifest as kubectl reads it."""
+    (value,) = kubernetes_reads_all(text)
+    return value
+
+
+def kubernetes_reads_all(text: str | bytes) -> list[Any]:
+    """Every document as kubectl reads it; the annotation that the call needs is taken off again."""
     data = text.encode() if isinstance(text, str) else text
     done = subprocess.run(
         [kubectl(), "annotate", "--local", "-f", "-", "zz=y", "-o", "json"],
@@ -35,12 +41,18 @@ def kubernetes_reads(text: str | bytes) -> Any:
     )
     if done.returncode:
         raise ValueError(done.stderr.decode())
-    value = json.loads(done.stdout)
-    annotations = value["metadata"]["annotations"]
-    del annotations["zz"]
-    if not annotations:
-        del value["metadata"]["annotations"]
-    return value
+    decoder, output, position = json.JSONDecoder(), done.stdout.decode().strip(), 0
+    values: list[Any] = []
+    while position < len(output):
+        value, position = decoder.raw_decode(output, position)
+        values += value["items"] if value.get("kind") == "List" else [value]
+        while position < len(output) and output[position].isspace():
+            position += 1
+    for value in values:
+        del value["metadata"]["annotations"]["zz"]
+        if not value["metadata"]["annotations"]:
+            del value["metadata"]["annotations"]
+    return values
 
 
 def yaml_1_1_reads(text: str | bytes) -> Any:

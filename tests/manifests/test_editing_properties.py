@@ -16,6 +16,7 @@ from gitwriter.manifests.editing import EditMode, Fallback, edit_body, edit_docu
 from gitwriter.manifests.emitter import render_document
 from gitwriter.manifests.loading import load_document
 
+from .readers import kubernetes_reads_all
 from .wild import WildWriter, mutate, random_object, untouched_lines, with_repetition
 
 RANDOMS = st.randoms(use_true_random=False)
@@ -108,6 +109,22 @@ def test_an_edit_from_anything_to_anything(rnd: random.Random) -> None:
     result = edit_document(text.encode(), 0, desired)
     assert equal_as_kubernetes(load_document(result.data).value, desired)
     assert edit_document(result.data, 0, desired).mode is EditMode.NO_CHANGE
+
+
+def test_kubectl_reads_what_we_read_before_and_after_edits() -> None:
+    """Wild documents and the results of edits mean the same to kubectl and to us."""
+    texts: list[str] = []
+    for seed in range(60):
+        rnd = random.Random(seed)
+        obj = with_repetition(rnd, random_object(rnd)) if seed % 2 else random_object(rnd)
+        writer = WildWriter(rnd, anchors=bool(seed % 2))
+        writer.write(obj)
+        text = "\n".join(line for line, _path in writer.lines) + "\n"
+        result = edit_document(text.encode(), 0, mutate(rnd, obj, 3)[0])
+        texts += [text, result.data.decode()]
+    values = kubernetes_reads_all("---\n".join(texts))
+    for text, value in zip(texts, values, strict=True):
+        assert equal_as_kubernetes(load_document(text.encode()).value, value)
 
 
 @settings(max_examples=300, deadline=None)

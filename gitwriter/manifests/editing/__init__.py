@@ -202,7 +202,7 @@ def _edit_text(
 
     source = Source(loaded.text)
     forced: set[NodeKey] = set()
-    parents = _Parents(loaded.tree.root) if loaded.tree.root is not None else None
+    parents: _Parents | None = None
     fallback = Fallback.NONE
     part_moved = False
     for _attempt in range(_MAX_ATTEMPTS):
@@ -227,7 +227,8 @@ def _edit_text(
                 return text, max(fallback, Fallback.PARENT if planner.rewrote_block else Fallback.NONE)
             suspects = [_node_at(planner, loaded.tree.root, target, path)]
         if parents is None:
-            break
+            assert loaded.tree.root is not None
+            parents = _Parents(loaded.tree.root)
         widened = parents.widen(suspects, forced)
         if widened is None:
             break

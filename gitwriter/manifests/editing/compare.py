@@ -36,19 +36,30 @@ def equal_as_kubernetes(left: Any, right: Any) -> bool:
     """True when both objects are the same to Kubernetes."""
     if left is right:
         return True
-    if isinstance(left, Mapping):
+    kind = type(left)
+    if kind is str:
+        return bool(left == right)
+    if kind is dict or isinstance(left, Mapping):
         if not isinstance(right, Mapping) or len(left) != len(right):
             return False
-        return all(key in right and equal_as_kubernetes(value, right[key]) for key, value in left.items())
-    if isinstance(left, list | tuple):
+        for key, value in left.items():
+            if key not in right or not equal_as_kubernetes(value, right[key]):
+                return False
+        return True
+    if kind is list or kind is tuple:
         if not isinstance(right, list | tuple) or len(left) != len(right):
             return False
-        return all(equal_as_kubernetes(one, other) for one, other in zip(left, right, strict=True))
+        for one, other in zip(left, right, strict=True):
+            if not equal_as_kubernetes(one, other):
+                return False
+        return True
     return equal_scalars(left, right)
 
 
 def first_difference(left: Any, right: Any) -> Path | None:
     """Path to the first place at which the objects differ, or None where they are equal."""
+    if equal_as_kubernetes(left, right):
+        return None
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         for key in left:
             if key not in right:
@@ -58,12 +69,10 @@ def first_difference(left: Any, right: Any) -> Path | None:
                 return (key,)
             if (path := first_difference(left[key], value)) is not None:
                 return (key, *path)
-        return None
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         if len(left) != len(right):
             return ()
         for index, (one, other) in enumerate(zip(left, right, strict=True)):
             if (path := first_difference(one, other)) is not None:
                 return (index, *path)
-        return None
-    return None if equal_as_kubernetes(left, right) else ()
+    return ()
