@@ -101,6 +101,12 @@ class Sweep:
     present: frozenset[tuple[str, str]]
 
 
+def is_sensitive(group: str, resource: str, sensitive_types: frozenset[str]) -> bool:
+    """True for Secrets and the types that the operator named (`resource` or `group/resource`)."""
+    name = f"{group}/{resource}".lower() if group else resource.lower()
+    return name == "secrets" or name in sensitive_types
+
+
 Change = Upsert | Delete | FieldPatch | Sweep
 
 
@@ -157,6 +163,7 @@ class SkipReason(StrEnum):
     NOT_APPENDABLE = "not_appendable"
     LIMIT = "limit-exceeded"
     MISSING_BODY = "missing-body"
+    SENSITIVE_IN_CLEAR = "sensitive-in-clear"
     RESEAL_NEEDED = "reseal-needed"
     UNREADABLE_RESULT = "unreadable-result"
     PATCH_NO_PARENT = "subresource_patch_no_parent"

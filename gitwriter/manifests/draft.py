@@ -23,20 +23,22 @@ from .changes import (
     SkipReason,
     Sweep,
     Upsert,
+    is_sensitive,
 )
 from .editing import EditMode, EditResult, edit_document
+from .fields import load_mapping
 from .filework import DesiredDocument, FileWork
+from .guards import leak
 from .identity import ObjectKey, placement_sort_key
-from .inventory import DocumentRef, Inventory
+from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
 from .kustomize.edits import KustomizationEdits
 from .kustomize.outside import is_outside
 from .kustomize.route import Routed, SourceRouter
-from .loading import YamlError, load_document
+from .loading import YamlError
 from .newdocuments import NewDocument, render_new, split_by_sensitivity, subject_of
 from .placement.resolve import Placer, Registration, registration
 from .placement.safety import append_refusal, path_problem
-from .splitting import split_documents
 from .tree import Tree
 
 
@@ -139,19 +141,6 @@ class Draft:
         for path in paths:
             self.owners.setdefault(path, set()).add(number)
 
-    def _locate(self, key: ObjectKey, *, namespaced: bool) -> tuple[DocumentRef | None, DocumentRef | None]:
-        """(the object's document, a document of that name whose namespace nobody tells)."""
-        undeclared: DocumentRef | None = None
-        for ref in self._inventory.lookup(key.group, key.kind, key.name):
-            if not namespaced:
-                return ref, None
-            namespace = self._inventory.effective_namespace(ref)
-            if namespace == key.namespace:
-                return ref, None
-            if not namespace and undeclared is None:
-                undeclared = ref
-        return None, undeclared
-
     def _undeclared(self, number: int, ref: DocumentRef) -> None:
         text = (
             f"{ref.fact.kind} {ref.fact.name} in {ref.path} has no namespace, so nobody can tell whether it "
@@ -160,7 +149,11 @@ class Draft:
         self._skip(number, SkipReason.NAMESPACE_UNDECLARED, text, ref.path)
 
     def _upsert(self, number: int, change: Upsert) -> None:
-        ref, undeclared = self._locate(change.key, namespaced=change.namespaced)
+        problem = leak(change, self._policy.sensitive_types)
+        if problem:
+            self._skip(number, SkipReason.SENSITIVE_IN_CLEAR, problem)
+            return
+        ref, undeclared = locate(self._inventory, change.key, namespaced=change.namespaced)
         if ref is not None:
             if change.sensitive:
                 self._reseal(number, change, ref)
@@ -292,17 +285,10 @@ class Draft:
         self, number: int, change: Upsert, ref: DocumentRef, kept: tuple[str, ...]
     ) -> bool:
         """Skip an object whose file holds placeholders that live does not show."""
-        if b"${" not in self._bytes(ref.path):
-            return False
-        try:
-            source = fields.without(self._loaded(ref), kept)
-        except (YamlError, TypeError):
-            return False
-        found = list(tokens.divergences(source, change.body))
-        if found:
-            text = tokens.describe(found, ref.path)
+        text = tokens.document_problem(self._bytes(ref.path), ref.fact.index, change.body, kept, ref.path)
+        if text:
             self._skip(number, SkipReason.RENDER_DOES_NOT_MATCH_LIVE, text, ref.path)
-        return bool(found)
+        return bool(text)
 
     def _would_change(self, ref: DocumentRef, desired: DesiredDocument) -> bool:
         data = self._bytes(ref.path)
@@ -319,7 +305,7 @@ class Draft:
         return self._kustomizations.setdefault(path, KustomizationEdits(path, directory))
 
     def _delete(self, number: int, change: Delete) -> None:
-        ref, undeclared = self._locate(change.key, namespaced=change.namespaced)
+        ref, undeclared = locate(self._inventory, change.key, namespaced=change.namespaced)
         if ref is None and undeclared is not None:
             self._undeclared(number, undeclared)
         elif ref is None:
@@ -372,7 +358,7 @@ class Draft:
             self._note(number, Outcome.UNCHANGED)
 
     def _patch(self, number: int, change: FieldPatch) -> None:
-        ref, _undeclared = self._locate(change.key, namespaced=change.namespaced)
+        ref, _undeclared = locate(self._inventory, change.key, namespaced=change.namespaced)
         if ref is None:
             self._skip(number, SkipReason.PATCH_NO_PARENT, "Git holds no document for this object")
             return
@@ -380,7 +366,8 @@ class Draft:
             self._escapes(number, ref.path)
             return
         work = self._work(ref.path)
-        if ref.fact.has_sops or work.whole is not None or ref.fact.index in work.removals:
+        sensitive = is_sensitive(change.group, change.resource, self._policy.sensitive_types)
+        if sensitive or ref.fact.has_sops or work.whole is not None or ref.fact.index in work.removals:
             self._skip(number, SkipReason.PATCH_UNSAFE, f"{ref.path} cannot be patched", ref.path)
             return
         if self._inventory.context.fan_in(ref.path):
@@ -412,11 +399,7 @@ class Draft:
         self._own(number, ref.path)
 
     def _loaded(self, ref: DocumentRef) -> Mapping[str, Any]:
-        data = self._bytes(ref.path)
-        value = load_document(split_documents(data)[ref.fact.index].body(data)).value
-        if not isinstance(value, dict):
-            raise TypeError(f"{ref.path} holds no mapping")
-        return value
+        return load_mapping(self._bytes(ref.path), ref.fact.index)
 
     def _place_new(self) -> None:
         placer = Placer(
@@ -446,10 +429,7 @@ class Draft:
                     f"{path} is wanted by several objects of which one is encrypted; give each its own path"
                 )
                 self._skip(member.number, SkipReason.MIXED_SENSITIVITY, text, path)
-            registered = [
-                registration(self._inventory, path, subject)
-                for subject in (member.subject for member in members)
-            ]
+            registered = [registration(self._inventory, member.place, member.subject) for member in members]
             if all(found is not None for found in registered):
                 for member, found in zip(members, registered, strict=True):
                     assert found is not None

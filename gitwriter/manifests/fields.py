@@ -6,6 +6,9 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .loading import load_document
+from .splitting import split_documents
+
 if TYPE_CHECKING:
     from .changes import IgnoreField
 
@@ -17,6 +20,14 @@ _INJECTED_BY = (
     "cert-manager.io/inject-apiserver-ca",
 )
 _WEBHOOK_KINDS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
+
+
+def load_mapping(data: bytes, index: int) -> dict[str, Any]:
+    """One document of a file as a mapping; raises YamlRefused, or TypeError when it is something else."""
+    value = load_document(split_documents(data)[index].body(data)).value
+    if not isinstance(value, dict):
+        raise TypeError("the document is not a mapping")
+    return value
 
 
 def split_pointer(pointer: str) -> list[str]:
@@ -92,7 +103,7 @@ def kept_pointers(
         if entry.group == group and entry.kind == kind and entry.name in (None, "", name):
             found.extend(entry.pointers)
     found.extend(_injected(body, kind))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(pointer for pointer in found if pointer.startswith("/")))
 
 
 def _injected(body: Mapping[str, Any], kind: str) -> Iterator[str]:

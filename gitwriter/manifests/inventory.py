@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .facts import DocumentFact, FileFacts, IndexCache, read_facts
-from .identity import NameKey, is_known_cluster_scoped
+from .identity import NameKey, ObjectKey, is_known_cluster_scoped
 from .ignore import IGNORE_FILE, NO_RULES, IgnoreRules, parse_ignore
 from .kustomize.context import KustomizeContext, build_context, resolve_entry
 from .kustomize.model import Kustomization, parse_kustomization
@@ -358,6 +358,22 @@ class Inventory:
 
 def _name_key(fact: DocumentFact) -> NameKey:
     return NameKey(fact.group, fact.kind, fact.name)
+
+
+def locate(
+    inventory: Inventory, key: ObjectKey, *, namespaced: bool
+) -> tuple[DocumentRef | None, DocumentRef | None]:
+    """(an object's document, else a document of its name whose namespace nobody tells)."""
+    undeclared: DocumentRef | None = None
+    for ref in inventory.lookup(key.group, key.kind, key.name):
+        if not namespaced:
+            return ref, None
+        namespace = inventory.effective_namespace(ref)
+        if namespace == key.namespace:
+            return ref, None
+        if not namespace and undeclared is None:
+            undeclared = ref
+    return None, undeclared
 
 
 def outside_documents(outside: Outside, limits: Limits) -> list[DocumentRef]:

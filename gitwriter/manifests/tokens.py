@@ -9,11 +9,12 @@ its placeholder is plain text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .fields import MISSING
+from .fields import MISSING, load_mapping, without
+from .loading import YamlError
 
 _TOKEN = re.compile(r"\$\{[A-Za-z_][^{}]*\}")
 
@@ -58,3 +59,15 @@ def describe(found: list[Divergence], path: str) -> str:
         f"{path}: {found[0].field} holds {found[0].token}{more}, not shown live; something fills it "
         "in after Git, so the object is left alone. Set the value in the file, or ignore the field"
     )
+
+
+def document_problem(data: bytes, index: int, live: Any, kept: Sequence[str], path: str) -> str:
+    """A sentence about the placeholders of one document that live does not show, or empty."""
+    if b"${" not in data:
+        return ""
+    try:
+        source = without(load_mapping(data, index), kept)
+    except (YamlError, TypeError):
+        return ""
+    found = list(divergences(source, live))
+    return describe(found, path) if found else ""

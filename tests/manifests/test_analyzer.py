@@ -160,7 +160,7 @@ def test_directory_never_follows_links(tmp_path: Path) -> None:
 
 
 def test_command_compares_with_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a kubeconfig the report says what a mirror would create, change and delete; Secrets stay unread."""
+    """With a kubeconfig the report says what a mirror would create, change and delete; no Secret is read."""
     folder = folder_of(
         tmp_path / "repo",
         {

@@ -228,6 +228,8 @@ def test_two_kustomizations_mean_the_canonical_path() -> None:
         "b/kustomization.yaml": "resources: []\n",
     }
     assert list(written(plan(files, config_map("menu")))) == ["shop/configmaps/menu.yaml"]
+    beside = {"kustomization.yaml": "resources: []\n", "b/kustomization.yaml": "resources: []\n"}
+    assert list(written(plan(beside, config_map("menu")))) == ["shop/configmaps/menu.yaml"]
 
 
 def test_namespace_that_the_build_would_replace() -> None:
@@ -528,3 +530,17 @@ def test_base_that_changes_outside_is_seen() -> None:
     live = deployment("reg.lab.test:5000/till:2", mode="night")
     assert codes(plan_writes(first, [live], Policy(), inventory=kept)) == ["write-escapes-scope"]
     assert codes(plan_writes(second, [live], Policy(), inventory=kept)) == ["unchanged"]
+
+
+def test_without_a_renderer_our_own_model_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no kustomize is installed, namespace, images and replicas still work; other builds do not."""
+    monkeypatch.setattr("gitwriter.manifests.writeplan.find_renderer", lambda: None)
+    files = {"kustomization.yaml": REPLICAS, "till.yaml": TILL}
+    assert written(plan(files, deployment(replicas=6, mode="night"))) == {
+        "kustomization.yaml": REPLICAS.replace("count: 3", "count: 6"),
+        "till.yaml": TILL.replace("day", "night"),
+    }
+    labelled = {"kustomization.yaml": REPLICAS + "commonLabels: {a: b}\n", "till.yaml": TILL}
+    made = plan(labelled, deployment(replicas=6))
+    assert codes(made) == ["kustomize-render-refused"]
+    assert "install" in made.results[0].message

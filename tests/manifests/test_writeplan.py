@@ -220,9 +220,22 @@ def test_plain_object_onto_an_encrypted_document() -> None:
     """X2: a document with a sops key is never patched with plain values."""
     sealed = sealed_secret("db").sealed
     assert sealed is not None
-    made = plan({"db.yaml": sealed}, upsert("Secret", "db", "shop", data={"k": "clear"}))
+    config = sealed.replace(b"Secret", b"ConfigMap")
+    made = plan({"db.yaml": config}, upsert("ConfigMap", "db", "shop", data={"k": "clear"}))
     assert codes(made) == ["encrypted-document"]
     assert dict(made.files) == {}
+
+
+def test_sensitive_values_are_never_written_in_clear() -> None:
+    """N1: a Secret that comes as a plain object, or with text that is not encrypted, is written nowhere."""
+    plain = upsert("Secret", "db", "shop", data={"k": "zq-MARKER"})
+    clear = upsert("Secret", "db", "shop", sensitive=True, sealed=manifest("Secret", "db", "shop").encode())
+    gizmo = upsert("Gizmo", "g", "shop", spec={"k": "zq-MARKER"})
+    policy = Policy(sensitive_types=frozenset({"secrets", "lab.test/gizmos"}))
+    for change in (plain, clear, gizmo):
+        made = plan({}, change, policy=policy)
+        assert codes(made) == ["sensitive-in-clear"]
+        assert dict(made.files) == {}
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

@@ -18,7 +18,6 @@ from ..editing import equal_as_kubernetes
 from ..editing.target import effective_target
 from ..inventory import DocumentRef, Inventory
 from ..loading import YamlError, load_document
-from ..splitting import split_documents
 from .authoring import AuthoredEntries, overlay_of
 from .builds import build, find_rendered
 from .edits import KustomizationEdits
@@ -109,11 +108,7 @@ class SourceRouter:
         return Routed(source=left, edits=(edits,))
 
     def _source(self, ref: DocumentRef) -> dict[str, Any]:
-        data = self._read(ref.path)
-        value = load_document(split_documents(data)[ref.fact.index].body(data)).value
-        if not isinstance(value, dict):
-            raise TypeError("the document is no mapping")
-        return value
+        return fields.load_mapping(self._read(ref.path), ref.fact.index)
 
     def _rendered(self, change: Upsert, ref: DocumentRef, source: dict[str, Any]) -> dict[str, Any]:
         reach = self._inventory.context.reaches[ref.path][0]

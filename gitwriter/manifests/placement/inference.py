@@ -63,7 +63,7 @@ def _cohort(inventory: Inventory, subject: Subject) -> list[_Member]:
         return [
             _member(inventory, ref)
             for ref in inventory.of_type(subject.group, subject.kind)
-            if ref.fact.sealed == subject.sensitive and not _is_tainted(inventory, ref.path)
+            if ref.fact.has_sops == subject.sensitive and not _is_tainted(inventory, ref.path)
         ]
 
     cohort = inventory.derived(("cohort", subject.group, subject.kind, subject.sensitive), make)

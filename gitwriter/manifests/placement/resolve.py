@@ -109,13 +109,17 @@ class Placer:
         return found[0] if not subject.namespaced or namespace in ("", subject.namespace) else None
 
 
-def registration(inventory: Inventory, path: str, subject: Subject) -> Registration | None:
+def registration(inventory: Inventory, place: Place, subject: Subject) -> Registration | None:
     """The nearest kustomization above a new file that should name it, or None (rules P8, 22, 26).
 
-    A kustomization that would move the object into another namespace, that several builds share or that
-    has no `resources` list of its own is left alone.
+    Where several builds stand side by side, a file that no rule put beside one of them belongs to none. A
+    kustomization that would move the object into another namespace, that several builds share or that has
+    no `resources` list of its own is left alone.
     """
     context = inventory.context
+    path = place.path
+    if place.rule is Rule.CANONICAL and len(context.roots) > 1:
+        return None
     directory = posixpath.dirname(path)
     while directory not in context.by_directory:
         if not directory:
