@@ -9,7 +9,6 @@ and a damaged one is removed: it holds nothing that is not on the remote or in t
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -21,12 +20,6 @@ from reverser.trust.child import run
 
 _LOCAL_DEADLINE = 60.0
 _HEX = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\n?")
-
-
-def clone_path(workers: Path, *, namespace: str, provider: str, branch: str, url: str) -> Path:
-    """Where a branch's clone lives: ``{namespace}/{provider}/{branch}/repos/{digest of the URL}``."""
-    digest = hashlib.sha256(url.strip().encode()).hexdigest()[:32]
-    return workers / namespace / provider / branch / "repos" / digest
 
 
 def acquire(path: Path) -> int:

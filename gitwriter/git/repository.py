@@ -23,7 +23,7 @@ from gitwriter.git.remote import Remote
 from gitwriter.identity import Ident
 from reverser.errors import LostRace, RemoteRejected, RemoteUnavailable
 from reverser.trust.child import ChildTimeout, Completed, run
-from reverser.trust.urls import validate_branch
+from reverser.trust.urls import parse_repository_url, validate_branch
 from reverser.trust.values import redact
 
 _TRACKING = "refs/remotes/origin/"
@@ -82,11 +82,12 @@ class BareRepository:
     ) -> BareRepository:
         """Take the clone at ``path`` for this process, making or replacing it as needed.
 
-        Raises CloneUnusable when another process has it or the disk refuses.
+        Raises CloneUnusable when another process has it or the disk refuses, ConfigInvalid for the URL.
         """
+        origin = parse_repository_url(url).text  # without userinfo: it is written down
         lock = clone.acquire(path)
         try:
-            clone.prepare(path, url)
+            clone.prepare(path, origin)
         except BaseException:
             os.close(lock)
             raise

@@ -10,18 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gitwriter.git.clone import clone_path
 from gitwriter.git.errors import CloneDamaged, CloneUnusable
 from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository
 from tests.git.helpers import git, human_commit
-
-
-def test_place_of_a_clone(tmp_path: Path) -> None:
-    """L1, F23: namespace, provider, branch and the digest of the trimmed URL; a branch may nest."""
-    url = " https://git.example.test/team/config.git\n"
-    path = clone_path(tmp_path, namespace="shop", provider="gp", branch="env/b", url=url)
-    assert path == tmp_path / "shop/gp/env/b/repos/fefb08b9a559a5f7ecdb5337aa93b9b7"
 
 
 def test_reuse_keeps_objects_and_rewrites_the_origin(tmp_path: Path, origin: Path, remote: Remote) -> None:
@@ -160,6 +152,12 @@ def test_unusable_place_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CloneUnusable, match="REVERSER_STATE_DIR"):
         BareRepository.open_or_create(tmp_path / "file" / "c", "file:///x")
+
+
+def test_no_userinfo_is_written_down(tmp_path: Path) -> None:
+    """106: a token that stands in the URL as a user name does not reach the clone's configuration."""
+    with BareRepository.open_or_create(tmp_path / "c", "https://ghp_CANARY@host.test/a/b") as repo:
+        assert git(repo.path, "config", "remote.origin.url") == "https://host.test/a/b"
 
 
 def test_the_clone_is_bare_and_private(tmp_path: Path) -> None:
