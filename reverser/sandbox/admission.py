@@ -18,7 +18,7 @@ import orjson
 from reverser.sandbox.authn import User
 from reverser.sandbox.registry import Registry, Resource
 from reverser.sandbox.selectors import label_selector_object
-from reverser.sandbox.status import ApiError, bad_request, internal
+from reverser.sandbox.status import ApiError, internal
 from reverser.sandbox.storage import Storage
 
 Obj = dict[str, Any]
@@ -72,8 +72,6 @@ class Admission:
         """Ask every webhook that the write meets. Raises ApiError where one refuses or must not fail."""
         outcome = Outcome({}, [])
         for webhook, resource in self._matching(review):
-            if review.dry_run and webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-                raise bad_request(f'admission webhook "{webhook["name"]}" does not support dry run')
             await self._ask(webhook, resource, review, outcome)
         return outcome
 

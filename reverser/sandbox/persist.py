@@ -65,11 +65,11 @@ class Journal:
         return rv > 0
 
     def close(self) -> None:
-        """Stop logging."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-            os.close(self._lock)
+        """Stop logging and let others use the directory."""
+        for descriptor in (self._file, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock = -1
 
     def _append(self, storage: Storage, event: Event) -> None:
         if self._file < 0:

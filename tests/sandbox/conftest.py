@@ -6,6 +6,7 @@ import pytest
 
 from reverser.sandbox.thread import SandboxServer
 from tests.sandbox.client import Client
+from tests.sandbox.webhook import Webhook
 
 
 @pytest.fixture
@@ -19,3 +20,11 @@ def sandbox() -> Iterator[SandboxServer]:
 def admin(sandbox: SandboxServer) -> Client:
     """A client of the administrator."""
     return Client(sandbox)
+
+
+@pytest.fixture
+def webhook() -> Iterator[Webhook]:
+    """A running validating webhook."""
+    hook = Webhook()
+    yield hook
+    hook.close()

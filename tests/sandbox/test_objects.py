@@ -72,53 +72,44 @@ def test_updates(admin: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "code", "reason", "text"),
+    ("asked", "code", "reason", "text"),
     [
         (
-            "POST",
-            CMS,
-            configmap("Bad_Name"),
+            ("POST", CMS, configmap("Bad_Name")),
             422,
             "Invalid",
             'ConfigMap "Bad_Name" is invalid: metadata.name',
         ),
-        ("GET", f"{CMS}/absent", None, 404, "NotFound", 'configmaps "absent" not found'),
-        ("DELETE", f"{CMS}/absent", None, 404, "NotFound", 'configmaps "absent" not found'),
+        (("GET", f"{CMS}/absent", None), 404, "NotFound", 'configmaps "absent" not found'),
+        (("DELETE", f"{CMS}/absent", None), 404, "NotFound", 'configmaps "absent" not found'),
         (
-            "POST",
-            CMS.replace("default", "absent"),
-            configmap(),
+            ("POST", CMS.replace("default", "absent"), configmap()),
             404,
             "NotFound",
             'namespaces "absent" not found',
         ),
         (
-            "POST",
-            CMS,
-            configmap() | {"kind": "Secret"},
+            ("POST", CMS, configmap() | {"kind": "Secret"}),
             400,
             "BadRequest",
             'Secret in version "v1" cannot be handled as a ConfigMap: '
             "converting (v1.Secret) to (core.ConfigMap): unknown conversion",
         ),
-        ("POST", CMS, "{not json", 400, "BadRequest", "the object provided is unrecognized"),
-        ("GET", f"{CMS}?labelSelector=a%20b%20c", None, 400, "BadRequest", "unable to parse requirement"),
+        (("POST", CMS, "{not json"), 400, "BadRequest", "the object provided is unrecognized"),
+        (("GET", f"{CMS}?labelSelector=a%20b%20c", None), 400, "BadRequest", "unable to parse requirement"),
         (
-            "GET",
-            f"{CMS}?fieldSelector=data.k%3Dv",
-            None,
+            ("GET", f"{CMS}?fieldSelector=data.k%3Dv", None),
             400,
             "BadRequest",
             "field label not supported: data.k",
         ),
-        ("PUT", f"{CMS}/other", configmap(), 404, "NotFound", 'configmaps "other" not found'),
-        ("PATCH", DEPLOYMENTS + "/absent", {}, 404, "NotFound", 'deployments.apps "absent" not found'),
+        (("PUT", f"{CMS}/other", configmap()), 404, "NotFound", 'configmaps "other" not found'),
+        (("PATCH", DEPLOYMENTS + "/absent", {}), 404, "NotFound", 'deployments.apps "absent" not found'),
     ],
 )
-def test_refusals(
-    admin: Client, method: str, path: str, body: object, code: int, reason: str, text: str
-) -> None:
+def test_refusals(admin: Client, asked: tuple[str, str, object], code: int, reason: str, text: str) -> None:
     """Errors are Status objects whose code, reason and text clients know."""
+    method, path, body = asked
     kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
     status, answer = admin.request(method, path, body, content_type=kind)
     assert (status, answer["code"], answer["reason"]) == (code, code, reason)

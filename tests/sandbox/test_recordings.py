@@ -4,22 +4,17 @@ Runs where the recordings exist; the facts they hold are tested in this folder's
 nothing is lost without them.
 """
 
-import base64
 import json
 import re
-import ssl
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reverser.sandbox.pki import Authority
 from reverser.sandbox.thread import SandboxServer
 from tests.sandbox.client import Client, Watch
 from tests.sandbox.matching import Matcher
+from tests.sandbox.webhook import Webhook
 
 Obj = dict[str, Any]
 
@@ -39,62 +34,6 @@ LEFT_OUT: dict[tuple[str, str], str] = {
 }
 
 pytestmark = pytest.mark.skipif(not SCENARIOS, reason="the recordings are not here")
-
-
-class Webhook:
-    """A validating webhook that keeps what it is asked and refuses `deny-me`."""
-
-    def __init__(self) -> None:
-        authority = Authority()
-        pair = authority.serving()
-        self.ca = base64.b64encode(authority.pair.cert).decode()
-        self.reviews: list[Obj] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.reviews.append({"path": self.path, "request": review})
-                request = review["request"]
-                response: Obj = {"uid": request["uid"], "allowed": request.get("name") != "deny-me"}
-                if not response["allowed"]:
-                    response["status"] = {"message": "denied by the lab", "code": 403}
-                body = json.dumps(
-                    {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
-                ).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        import tempfile
-
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(pair.cert + pair.key)
-            file.flush()
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(file.name)
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self.url = f"https://127.0.0.1:{self._server.server_address[1]}/validate"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@pytest.fixture
-def webhook() -> Iterator[Webhook]:
-    """A running webhook."""
-    hook = Webhook()
-    yield hook
-    hook.close()
 
 
 class Replay:

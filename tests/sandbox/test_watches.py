@@ -163,7 +163,7 @@ def test_tables(admin: Client) -> None:
     patch(admin, "2")
     first, second = watch.wait(2)
     assert first["object"]["kind"] == "Table"
-    assert [c["name"] for c in first["object"]["columnDefinitions"]][0] == "Name"
+    assert first["object"]["columnDefinitions"][0]["name"] == "Name"
     assert not second["object"]["columnDefinitions"]
     assert second["object"]["rows"][0]["cells"][0] == "app"
 
