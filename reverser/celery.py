@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from typing import Any
 
 from celery import Celery, signals
+from celery.exceptions import SecurityWarning
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
 
 from reverser.dispatch import DispatchStep, WatchdogStep
 
 logger = logging.getLogger(__name__)
+
+# Tasks carry three names and no pickles, so running as root in a container of one's own is no danger.
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 app = Celery("reverser")
 app.config_from_object("django.conf:settings", namespace="CELERY")

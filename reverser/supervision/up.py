@@ -70,7 +70,7 @@ def programs(environment: dict[str, str], *, threads: int, state_dir: Path) -> l
     """The four processes of the product."""
     python = sys.executable
     manage = str(ROOT / "manage.py")
-    celery = (python, "-m", "celery", "-A", "reverser")
+    celery = (python, "-m", "celery", "--quiet", "-A", "reverser")
     worker = (
         *celery,
         "worker",

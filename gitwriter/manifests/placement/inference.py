@@ -115,16 +115,23 @@ def _directory(singles: Sequence[_Member], subject: Subject, *, across: bool) ->
     if not singles:
         return None
     if across:
-        if all(posixpath.basename(member.directory) == member.namespace != "" for member in singles):
-            parents = {posixpath.dirname(member.directory) for member in singles}
-            if len(parents) == 1 and subject.namespace:
-                return posixpath.join(parents.pop(), subject.namespace)
-            return None
+        patterns = {_namespace_pattern(member) for member in singles}
+        if len(patterns) == 1 and subject.namespace and (pattern := patterns.pop()) is not None:
+            return posixpath.join(pattern[0], subject.namespace, pattern[1]).rstrip("/")
         folders = {member.directory for member in singles}
-        return folders.pop() if len(folders) == 1 else None
+        return folders.pop() if len(folders) == 1 and patterns <= {None} else None
     counts = Counter(member.directory for member in singles)
     most = max(counts.values())
     return min(directory for directory, count in counts.items() if count == most)
+
+
+def _namespace_pattern(member: _Member) -> tuple[str, str] | None:
+    """What stands before and after the object's own namespace in its directory; None where it is not there."""
+    parts = member.directory.split("/")
+    if not member.namespace or member.namespace not in parts:
+        return None
+    at = parts.index(member.namespace)
+    return "/".join(parts[:at]), "/".join(parts[at + 1 :])
 
 
 _PATTERNS: tuple[Callable[[str, Subject], str], ...] = (

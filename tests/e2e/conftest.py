@@ -1,0 +1,85 @@
+"""One cluster and one operator per test session; one namespace and repository per test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverser.errors import KubeNotFound
+from reverser.kube.paths import core_path, own_path
+from reverser.kube.sync import Kube
+from tests.e2e.cluster import running_cluster, wait_for_cluster
+from tests.e2e.operator import Operator
+from tests.e2e.workspace import Workspace
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here shares one operator, so it stays on one test process and may take longer."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in Path(item.fspath).parents:
+            item.add_marker(pytest.mark.xdist_group("e2e"))
+            item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of the cluster under test."""
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def kube(kubeconfig: Path) -> Kube:
+    """A client with the administrator's rights."""
+    return wait_for_cluster(kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def shared_operator(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """The installation that most tests share."""
+    operator = Operator(tmp_path_factory.mktemp("operator") / "state", kubeconfig)
+    operator.start()
+    yield operator
+    if operator.running:
+        assert operator.stop() == 0
+
+
+@pytest.fixture
+def operator(shared_operator: Operator) -> Operator:
+    """The shared installation, started again where the test before has left it down."""
+    if not shared_operator.running:
+        shared_operator.start()
+    return shared_operator
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """What the operator printed during a test that failed belongs to its report."""
+    report = yield
+    operator = getattr(item, "funcargs", {}).get("operator")
+    if report.when == "call" and report.failed and isinstance(operator, Operator):
+        report.sections.append(("operator", "\n".join(operator.lines[-80:])))
+    return report
+
+
+@pytest.fixture
+def space(operator: Operator, kube: Kube, tmp_path: Path) -> Iterator[Workspace]:
+    """A fresh namespace and repository; the project's objects in it are removed afterwards."""
+    del operator
+    workspace = Workspace(kube, f"e2e-{uuid.uuid4().hex[:8]}", tmp_path)
+    yield workspace
+    for plural in ("commitrequests", "watchrules", "gittargets", "gitproviders"):
+        for found in kube.list(own_path(plural, namespace=workspace.namespace)).items:
+            try:
+                kube.delete(own_path(plural, namespace=workspace.namespace, name=found["metadata"]["name"]))
+            except KubeNotFound:
+                continue
+    try:
+        kube.delete(core_path("namespaces", name=workspace.namespace))
+    except KubeNotFound:
+        return

@@ -1,0 +1,209 @@
+"""One scenario's own corner: a fresh namespace, a fresh repository, and shorthand for what scenarios do."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from reverser.errors import KubeNotFound
+from reverser.kube.paths import core_path, own_path, resource_path
+from reverser.kube.sync import Kube
+from reverser.supervision.gitview import GitView
+
+API = "configbutler.ai/v1alpha3"
+LIVE_SECONDS = 30.0
+QUIET_SECONDS = 6.0
+CONFIGMAPS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+
+
+def until(check: Callable[[], Any], what: str, seconds: float = LIVE_SECONDS) -> Any:
+    """Wait until ``check`` is true and return its value. Raises AssertionError after the deadline."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = check()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {seconds:.0f} s still not so: {what}")
+        time.sleep(0.1)
+
+
+class Workspace:
+    """A namespace with a GitProvider ``gp`` for a bare repository of its own."""
+
+    def __init__(self, kube: Kube, namespace: str, folder: Path) -> None:
+        self.kube = kube
+        self.namespace = namespace
+        self.repository = folder / "repo.git"
+        self.folder = folder
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(self.repository)], check=True)
+        self.git = GitView(self.repository, "main")
+        kube.create(
+            core_path("namespaces"),
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        )
+
+    # -- the custom resources
+
+    def base(
+        self, *, window: str = "1s", rules: Sequence[dict[str, Any]] = (CONFIGMAPS,), **target: Any
+    ) -> None:
+        """Provider, target ``gt`` at ``live`` and rule ``wr``; waits until the streams run."""
+        self.provider(window=window)
+        self.target(**target)
+        self.rule(rules)
+        self.wait_streams()
+
+    def provider(self, name: str = "gp", *, window: str = "1s", **spec: Any) -> None:
+        """A GitProvider for the repository."""
+        self.apply(
+            "gitproviders",
+            "GitProvider",
+            name,
+            {
+                "url": f"file://{self.repository}",
+                "allowedBranches": ["main", "env/*"],
+                "push": {"commitWindow": window},
+                **spec,
+            },
+        )
+
+    def target(self, name: str = "gt", *, path: str = "live", branch: str = "main", **spec: Any) -> None:
+        """A GitTarget."""
+        self.apply(
+            "gittargets",
+            "GitTarget",
+            name,
+            {"providerRef": {"name": "gp"}, "branch": branch, "path": path, **spec},
+        )
+
+    def rule(
+        self, rules: Sequence[dict[str, Any]] = (CONFIGMAPS,), name: str = "wr", target: str = "gt"
+    ) -> None:
+        """A WatchRule."""
+        self.apply("watchrules", "WatchRule", name, {"targetRef": {"name": target}, "rules": list(rules)})
+
+    def apply(self, plural: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """Create one of the project's objects."""
+        return self.kube.create(
+            own_path(plural, namespace=self.namespace),
+            {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec},
+        )
+
+    def get(self, plural: str, name: str) -> dict[str, Any]:
+        """One of the project's objects."""
+        return self.kube.get(own_path(plural, namespace=self.namespace, name=name))
+
+    def condition(self, plural: str, name: str, kind: str) -> dict[str, Any]:
+        """One condition, empty while it is absent."""
+        for found in self.get(plural, name).get("status", {}).get("conditions", []):
+            if found["type"] == kind:
+                return dict(found)
+        return {}
+
+    def is_condition(self, plural: str, name: str, kind: str, status: str, reason: str = "") -> bool:
+        """Whether a condition has a status (and reason)."""
+        found = self.condition(plural, name, kind)
+        return found.get("status") == status and (not reason or found.get("reason") == reason)
+
+    def wait_streams(self, target: str = "gt", seconds: float = 60.0) -> None:
+        """Wait for StreamsRunning=True: what is written after it is delivered live."""
+        until(
+            lambda: self.is_condition("gittargets", target, "StreamsRunning", "True"),
+            f"StreamsRunning of {target} is True",
+            seconds,
+        )
+
+    def wait_ready(self, target: str = "gt", seconds: float = 60.0) -> None:
+        """Wait for Ready=True."""
+        until(lambda: self.is_condition("gittargets", target, "Ready", "True"), f"{target} is Ready", seconds)
+
+    # -- objects
+
+    def path(self, resource: str = "configmaps", name: str = "", group: str = "", version: str = "v1") -> str:
+        """The API path of a collection or object in the namespace."""
+        return resource_path(group, version, resource, namespace=self.namespace, name=name)
+
+    def configmap(self, name: str, data: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+        """Create a ConfigMap."""
+        return self.kube.create(
+            self.path(),
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": name, **metadata},
+                "data": data if data is not None else {"v": "1"},
+            },
+        )
+
+    def set(self, name: str, value: str, key: str = "v") -> dict[str, Any]:
+        """Change one entry of a ConfigMap."""
+        return self.kube.patch(self.path(name=name), {"data": {key: value}})
+
+    def delete(self, name: str, resource: str = "configmaps") -> None:
+        """Delete an object; one that is gone is fine."""
+        try:
+            self.kube.delete(self.path(resource, name))
+        except KubeNotFound:
+            return
+
+    # -- Git
+
+    def file(self, name: str, resource: str = "configmaps", root: str = "live", suffix: str = ".yaml") -> str:
+        """The canonical path of an object of the namespace."""
+        return f"{root}/{self.namespace}/{resource}/{name}{suffix}"
+
+    def in_git(self, name: str, holds: bytes = b"", seconds: float = LIVE_SECONDS, **where: str) -> bytes:
+        """Wait until an object's file is there (and holds some bytes); returns its content."""
+        path = self.file(name, **where)
+
+        def check() -> bytes | None:
+            content = self.git.read(path)
+            return content if content is not None and holds in content else None
+
+        found: bytes = until(check, f"{path} is in Git with {holds!r}", seconds)
+        return found
+
+    def gone_from_git(self, name: str, seconds: float = LIVE_SECONDS, **where: str) -> None:
+        """Wait until an object's file is gone."""
+        path = self.file(name, **where)
+        until(lambda: self.git.read(path) is None, f"{path} is gone from Git", seconds)
+
+    def quiet(self, seconds: float = QUIET_SECONDS) -> None:
+        """The branch does not move for a while."""
+        tip = self.git.tip()
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            assert self.git.tip() == tip, f"an unexpected commit: {self.git.log()[0].subject}"
+            time.sleep(0.25)
+
+    def subjects(self) -> list[str]:
+        """Commit subjects, newest first."""
+        return [commit.subject for commit in self.git.log()]
+
+    def seed(self, files: dict[str, str | None], message: str = "human", branch: str = "main") -> str:
+        """Commit files as a human through a private clone; returns the commit."""
+        clone = self.folder / "human"
+        git = ["git", "-C", str(clone), "-c", "user.name=Human", "-c", "user.email=human@lab.test"]
+        if not clone.exists():
+            subprocess.run(
+                ["git", "clone", "-q", str(self.repository), str(clone)], check=True, capture_output=True
+            )
+            subprocess.run([*git, "symbolic-ref", "HEAD", f"refs/heads/{branch}"], check=True)
+        subprocess.run([*git, "fetch", "-q", "origin"], check=True, capture_output=True)
+        subprocess.run([*git, "reset", "-q", "--hard", f"origin/{branch}"], check=False, capture_output=True)
+        for path, content in files.items():
+            file = clone / path
+            if content is None:
+                file.unlink()
+                continue
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", message], check=True)
+        subprocess.run([*git, "push", "-q", "origin", f"HEAD:{branch}"], check=True, capture_output=True)
+        done = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
