@@ -127,7 +127,8 @@ def decide_target(
             _push_condition(observed),
             _held_condition(observed),
         )
-        return Plan(conditions, fields, requeue=SECRET_BLOCKED if secret else STEADY)
+        requeue = SETTLE if validated.ok and worker_error else STEADY
+        return Plan(conditions, fields, requeue=SECRET_BLOCKED if secret else requeue)
 
     streams, path = observed.streams, _path_condition(observed.path)
     fields["streams"] = streams.as_field(now)

@@ -80,6 +80,7 @@ class TargetReconciler:
         self._registry = registry
         self._projection = projection
         self._names: dict[str, tuple[str, str]] = {}
+        self._gated: set[str] = set()
 
     async def reconcile(self, key: str) -> float | None:
         """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
@@ -144,6 +145,8 @@ class TargetReconciler:
             if wanted_open:
                 await self._store.open_journal(branch)
             stored = await self._store.read_gate(uid)
+            if wanted_open or stored is not None:
+                self._gated.add(uid)
             if stored == gate or (stored is None and not wanted_open):
                 return ""
             await self._store.write_gate(uid, gate)
@@ -187,6 +190,12 @@ class TargetReconciler:
         for outcome_id in {part.strip() for part in named.split(",")} & held:
             await self._store.release_hold(target.meta.uid, outcome_id)
 
+    async def compare_gates(self) -> set[str]:
+        """Keys of targets whose gate record was written here and is gone: Redis lost its memory."""
+        gates = await self._store.read_gates()
+        lost = self._gated - set(gates)
+        return {target.meta.key for target in self._world.targets() if target.meta.uid in lost}
+
     async def retire_missing(self) -> None:
         """Retire every target that has a gate record but is gone, and forget those that are settled.
 
@@ -204,6 +213,7 @@ class TargetReconciler:
             if uid in living:
                 continue
             self._writer.forget(uid)
+            self._gated.discard(uid)
             if gate.branch is None:
                 await self._store.drop_gate(uid)
             elif gate.reason != DELETED:

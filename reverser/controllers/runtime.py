@@ -210,6 +210,9 @@ class ControllerRuntime:
         while True:
             try:
                 async with self._store.subscribe("target:*", "branch:*", "request:*") as hints:
+                    for resource in (TARGETS, REQUESTS):  # hints that nobody heard are made up for
+                        for name in self.world.keys(resource):
+                            self._add((resource, name))
                     while True:
                         hint = await hints.get(5.0)
                         if hint is not None:
@@ -233,10 +236,14 @@ class ControllerRuntime:
             await asyncio.sleep(1.0)
 
     async def _retire(self, targets: TargetReconciler) -> None:
-        """Retire targets that are gone, at once when a deletion was seen and regularly besides."""
+        """Retire targets that are gone, at once when a deletion was seen and regularly besides; write the
+        gates again that Redis has lost.
+        """
         while True:
             try:
                 await targets.retire_missing()
+                for name in await targets.compare_gates():
+                    self._add((TARGETS, name))
             except ReverserError as error:
                 _log.info("deleted targets are retired later: %s", error)
             try:

@@ -1,0 +1,192 @@
+"""What breaks in between: answers that cannot be read, races, deaths. Nothing is decided from a guess."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyrage
+import pytest
+
+from reverser.controllers.conditions import Plan
+from reverser.controllers.world import PROVIDERS, TARGETS
+from reverser.errors import KubeConflict, KubeForbidden, KubeUnavailable, ReverserError, StoreUnavailable
+from tests.controllers.cluster import Cluster
+from tests.controllers.test_reconcile import BASE, ENCRYPTED, base
+
+Kube = Callable[..., Any]
+
+
+def failing(cluster: Cluster, verb: str, part: str, error: Exception, *, times: int = 1000) -> None:
+    """Let a verb of the client fail on paths with ``part``, so many times."""
+    plain: Kube = getattr(cluster.kube, verb)
+    left = [times]
+
+    async def broken(path: str, *args: Any, **more: Any) -> Any:
+        if part in path and left[0] > 0:
+            left[0] -= 1
+            raise error
+        return await plain(path, *args, **more)
+
+    setattr(cluster.kube, verb, broken)
+
+
+async def test_an_unreadable_provider_is_not_an_absent_one(cluster: Cluster, url: str) -> None:
+    """T5, N7: the pass fails, gate and status stay as they were."""
+    await base(cluster, url)
+    await cluster.settle()
+    before = await cluster.get("GitTarget", "gt")
+    gates = await cluster.store.read_gates()
+    cluster.caches[PROVIDERS].found = []
+    failing(cluster, "get", "/gitproviders/", KubeUnavailable("503"))
+    with pytest.raises(KubeUnavailable):
+        await cluster.look(TARGETS, "shop/gt")
+    assert await cluster.get("GitTarget", "gt") == before
+    assert await cluster.store.read_gates() == gates
+
+
+async def test_an_unreadable_list_retires_nobody(cluster: Cluster, url: str) -> None:
+    """A target that is missing in the cache is asked for before it is retired."""
+    await base(cluster, url)
+    await cluster.settle()
+    gates = await cluster.store.read_gates()
+    cluster.caches[TARGETS].found = []
+    plain = cluster.kube.list
+    failing(cluster, "list", "/gittargets", KubeUnavailable("503"))
+    with pytest.raises(KubeUnavailable):
+        await cluster.targets.retire_missing()
+    cluster.kube.list = plain  # type: ignore[method-assign]
+    await cluster.targets.retire_missing()
+    assert await cluster.store.read_gates() == gates
+
+
+@pytest.mark.parametrize("kind", ["GitProvider", "GitTarget"])
+async def test_killed_between_the_secret_and_the_status(cluster: Cluster, url: str, kind: str) -> None:
+    """The next process finds the key, keeps it and tells the status."""
+    signing = {"secretRef": {"name": "sig"}, "generateWhenMissing": True}
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE, "commit": {"signing": signing}})
+    spec = {"providerRef": {"name": "gp"}, "branch": "main", "path": "live", "encryption": ENCRYPTED}
+    await cluster.apply("GitTarget", "gt", spec)
+    await cluster.refresh()
+    plain = cluster.writer.write
+
+    async def dies(resource: str, obj: Mapping[str, Any], plan: Plan, **more: Any) -> bool:
+        if plan.condition("Ready").reason != "Checking":
+            raise SystemExit
+        return await plain(resource, obj, plan, **more)
+
+    cluster.writer.write = dies  # type: ignore[method-assign]
+    resource, name = (PROVIDERS, "gp") if kind == "GitProvider" else (TARGETS, "gt")
+    with pytest.raises(SystemExit):
+        await cluster.look(resource, f"shop/{name}")
+    secret = await cluster.secret("sig" if kind == "GitProvider" else "age")
+    assert secret is not None
+    cluster.restart()
+    await cluster.settle()
+    assert await cluster.secret("sig" if kind == "GitProvider" else "age") == secret
+    assert (await cluster.conditions("GitTarget", "gt"))["EncryptionConfigured"] == "True/OK"
+    assert (await cluster.conditions("GitProvider", "gp"))["Ready"] == "True/Ready"
+
+
+async def test_a_lost_race_uses_the_winners_key(cluster: Cluster, url: str) -> None:
+    """K1, 4.6: "already exists" is read again and never overwritten."""
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    spec = {"providerRef": {"name": "gp"}, "branch": "main", "path": "live", "encryption": ENCRYPTED}
+    await cluster.apply("GitTarget", "gt", spec)
+    await cluster.refresh()
+    plain = cluster.kube.create
+    winner = str(pyrage.x25519.Identity.generate())
+
+    async def race(path: str, body: Mapping[str, Any], **more: Any) -> Any:
+        if path.endswith("/secrets"):
+            cluster.kube.create = plain  # type: ignore[method-assign]
+            await cluster.put_secret("age", {"theirs.agekey": winner})
+            raise KubeConflict("exists", exists=True)
+        return await plain(path, body, **more)
+
+    cluster.kube.create = race  # type: ignore[method-assign]
+    await cluster.look(TARGETS, "shop/gt")
+    secret = await cluster.secret("age")
+    assert secret is not None
+    assert [base64.b64decode(value).decode() for value in secret["data"].values()] == [winner]
+
+
+async def test_forbidden_secrets_are_said_to_be_forbidden(cluster: Cluster, url: str) -> None:
+    """I12: only 404 is "not found"; the remedy is a permission."""
+    await cluster.apply("GitProvider", "gp", {"url": url, "secretRef": {"name": "cred"}, **BASE})
+    spec = {"providerRef": {"name": "gp"}, "branch": "main", "path": "live", "encryption": ENCRYPTED}
+    await cluster.apply("GitTarget", "gt", spec)
+    failing(cluster, "get", "/secrets/", KubeForbidden("secrets is forbidden"))
+    await cluster.settle()
+    assert (await cluster.conditions("GitProvider", "gp"))["Stalled"] == "True/SecretForbidden"
+    assert "grant get" in await cluster.message("GitProvider", "gp", "Ready")
+    assert (await cluster.conditions("GitTarget", "gt"))["EncryptionConfigured"] == "False/MissingSecret"
+    assert "forbidden" in await cluster.message("GitTarget", "gt", "EncryptionConfigured")
+
+
+async def test_conflicting_status_writes_are_repeated(cluster: Cluster, url: str) -> None:
+    """S8: up to five attempts, each on a fresh object; then the pass fails and comes back."""
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    await cluster.refresh()
+    failing(cluster, "update_status", "/gitproviders/", KubeConflict("changed"), times=4)
+    await cluster.look(PROVIDERS, "shop/gp")
+    assert (await cluster.conditions("GitProvider", "gp"))["Ready"] == "True/Ready"
+    await cluster.apply("GitProvider", "gp", {"url": url, "allowedBranches": ["x"]})
+    await cluster.refresh()
+    failing(cluster, "update_status", "/gitproviders/", KubeConflict("changed"))
+    with pytest.raises(KubeConflict):
+        await cluster.look(PROVIDERS, "shop/gp")
+
+
+async def test_an_object_that_is_gone_or_another_is_left_alone(cluster: Cluster, url: str) -> None:
+    """S8: gone is success; a new object of the name is not given the old one's status."""
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    await cluster.refresh()
+    await cluster.delete("GitProvider", "gp")
+    assert await cluster.look(PROVIDERS, "shop/gp") is not None
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    await cluster.look(PROVIDERS, "shop/gp")
+    assert "status" not in await cluster.get("GitProvider", "gp")
+
+
+async def test_without_redis_a_target_says_so(
+    cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T4: WorkerUnavailable names the target and the cause; it heals at the next look."""
+    await base(cluster, url)
+    await cluster.refresh()
+
+    async def away(*args: Any, **more: Any) -> Any:
+        raise StoreUnavailable("Redis cannot serve now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster.store, "run", away)
+        await cluster.look(TARGETS, "shop/gt")
+    assert (await cluster.conditions("GitTarget", "gt"))["Stalled"] == "True/WorkerUnavailable"
+    message = await cluster.message("GitTarget", "gt", "Ready")
+    assert "shop/gt" in message
+    assert "Redis" in message
+    await cluster.settle()
+    assert (await cluster.conditions("GitTarget", "gt"))["Reconciling"] == "True/Replaying"
+
+
+async def test_gates_are_written_again_after_a_flush(cluster: Cluster, url: str) -> None:
+    """E23: Redis without its memory is noticed by the missing gate, not at the next steady look."""
+    await base(cluster, url)
+    await cluster.apply("GitTarget", "bad", {"providerRef": {"name": "gp"}, "branch": "main", "path": "/abs"})
+    await cluster.settle()
+    assert await cluster.targets.compare_gates() == set()
+    await cluster.store.client.flushall()
+    assert await cluster.targets.compare_gates() == {"shop/gt"}
+    await cluster.look(TARGETS, "shop/gt")
+    assert len(await cluster.store.read_gates()) == 1
+    assert await cluster.targets.compare_gates() == set()
+
+
+async def test_events_that_cannot_be_written_cost_nothing(cluster: Cluster, url: str) -> None:
+    """I24: an Event is a courtesy; the status is there without it."""
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    failing(cluster, "create", "/events", ReverserError("no"))
+    await cluster.settle()
+    assert (await cluster.conditions("GitProvider", "gp"))["Ready"] == "True/Ready"
