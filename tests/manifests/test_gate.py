@@ -279,6 +279,41 @@ def test_well_formed_overrides_are_accepted(section: str) -> None:
     assert check(scan({"kustomization.yaml": f"resources: []\n{section}\n"})) == ()
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "- a\n",
+        "resources: [a.yaml]\nresources: []\n",
+        "a: &a [x, x]\n"
+        + "".join(
+            f"{c}: &{c} [*{p}, *{p}, *{p}, *{p}]\n" for p, c in zip("abcdefghij", "bcdefghijk", strict=True)
+        ),
+        "a: [1\n",
+        b"\xff\xfe",
+        "resources: !x []\n",
+        "resources: text\n",
+        "resources: [/etc/passwd]\n",
+        "resources: [..]\n",
+        "patches: [{path: ../x.yaml}]\n",
+        "patches: [{path: none.yaml}]\n",
+    ],
+)
+def test_hostile_kustomizations_refuse(content: str | bytes) -> None:
+    """A kustomization that cannot be read for certain refuses, quickly, whatever is in it."""
+    started = time.monotonic()
+    assert kinds({"kustomization.yaml": content}) == ["unsupported-kustomize"]
+    assert time.monotonic() - started < 2
+
+
+def test_a_patch_that_is_a_list_refuses() -> None:
+    """A JSON patch in a file is not supported and is named."""
+    files = {"kustomization.yaml": "patches: [{path: p.yaml}]\n", "p.yaml": "- op: add\n"}
+    assert "patches-json6902" in next(
+        issue.message for issue in check(scan(files)) if "kustomize" in issue.kind
+    )
+
+
 def test_overlays_with_the_same_name_are_no_duplicates() -> None:
     """N15: two folders whose kustomizations set different namespaces hold different objects."""
     cm = manifest("ConfigMap", "menu")

@@ -95,6 +95,8 @@ def test_bundle_by_sibling_majority() -> None:
         ({"k/depot/a.yaml": cm("a", "depot"), "k/yard/b.yaml": cm("b", "yard")}, "k/shop/new.yaml"),
         ({"depot/a.yaml": cm("a", "depot")}, "shop/new.yaml"),
         ({"cms/a.yaml": cm("a", "depot")}, "cms/new.yaml"),
+        ({"depot/configmaps/a.yaml": cm("a", "depot")}, "shop/configmaps/new.yaml"),
+        ({"k/depot/cm/a.yaml": cm("a", "depot"), "k/yard/cm/b.yaml": cm("b", "yard")}, "k/shop/cm/new.yaml"),
         ({"p/a.yaml": cm("a", "depot"), "q/b.yaml": cm("b", "yard")}, "shop/configmaps/new.yaml"),
         ({"x/configmap-a.yaml": cm("a"), "x/configmap-b.yaml": cm("b")}, "x/configmap-new.yaml"),
         ({"x/a-configmap.yaml": cm("a")}, "x/new-configmap.yaml"),

@@ -31,6 +31,7 @@ _TOLERATED = frozenset(
         "patches",
     }
 )
+_UNREADABLE = frozenset({"duplicate-key", "excessive-aliases", "binary", "local-tag"})
 _FORGES = (
     "github.com/",
     "gitlab.com/",
@@ -95,9 +96,14 @@ def parse_kustomization(path: str, data: bytes) -> Kustomization:
     if not parts:
         return Kustomization(path, directory, editable=False, problems=("unparseable: the file is empty",))
     try:
-        value = load_document(data[parts[0].start : parts[0].end]).value
+        loaded = load_document(data[parts[0].start : parts[0].end])
     except YamlError as error:
         return Kustomization(path, directory, editable=False, problems=(f"unparseable: {error}",))
+    unreadable = loaded.constructs & _UNREADABLE
+    if unreadable:
+        problem = f"unparseable: {', '.join(sorted(unreadable))}"
+        return Kustomization(path, directory, editable=False, problems=(problem,))
+    value = loaded.value
     if not isinstance(value, dict):
         return Kustomization(path, directory, editable=False, problems=("unparseable: not a mapping",))
     reader = _Reader(value)

@@ -126,7 +126,7 @@ def _directory(singles: Sequence[_Member], subject: Subject, *, across: bool) ->
 
 
 def _namespace_pattern(member: _Member) -> tuple[str, str] | None:
-    """What stands before and after the object's own namespace in its directory; None where it is not there."""
+    """What stands before and after the object's own namespace in its directory, if it is there."""
     parts = member.directory.split("/")
     if not member.namespace or member.namespace not in parts:
         return None
