@@ -274,6 +274,20 @@ def test_comments_travel_with_their_item() -> None:
     )
 
 
+def test_blank_lines_between_items_stay_between_items() -> None:
+    """A new order exchanges the items; the gaps between them stay where they are."""
+    text = HEAD + "list:\n  # one\n  - a\n\n  - b # two\n\n  - c\nmore: 1\n"
+    after = edited(text, changed(text, ("/list", ["c", "a", "b"])))
+    assert after == HEAD + "list:\n  - c\n\n  # one\n  - a\n\n  - b # two\nmore: 1\n"
+
+
+def test_lists_within_lists_share_lines_with_their_parent() -> None:
+    """The item that follows a removed one moves up to the parent's dash."""
+    text = HEAD + "m:\n- - 1\n  - 2 # two\n- - 3\n"
+    assert edited(text, changed(text, ("/m/0/0", ...))) == HEAD + "m:\n- - 2 # two\n- - 3\n"
+    assert edited(text, changed(text, ("/m/0/2", 9))) == HEAD + "m:\n- - 1\n  - 2 # two\n  - 9\n- - 3\n"
+
+
 def test_a_moved_item_may_change_too() -> None:
     """Move and change in one edit: the comment stays with the item, the change is made in it."""
     value = changed(DEPLOYMENT)

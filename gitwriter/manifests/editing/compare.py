@@ -49,10 +49,7 @@ def equal_as_kubernetes(left: Any, right: Any) -> bool:
     if kind is list or kind is tuple:
         if not isinstance(right, list | tuple) or len(left) != len(right):
             return False
-        for one, other in zip(left, right, strict=True):
-            if not equal_as_kubernetes(one, other):
-                return False
-        return True
+        return all(map(equal_as_kubernetes, left, right))
     return equal_scalars(left, right)
 
 

@@ -190,69 +190,76 @@ class Planner:
         if not node.items:
             self._replace(node, target, place, look, edits)
             return
-        alignment = self.alignment(node, target)
-        removed = set(range(len(node.items))) - alignment.staying
-        moved = {j: i for j, i in enumerate(alignment.match) if i is not None and i in removed}
-        new = [j for j, i in enumerate(alignment.match) if i is None]
-        if removed or new:
+        match = self.alignment(node, target).match
+        slots = sorted(index for index in match if index is not None)
+        removed = set(range(len(node.items))).difference(slots)
+        added = len(match) > len(slots)
+        if removed or added:
             self.touched.append(node)
-        if not alignment.staying and (node.flow or not self.source.begins_line(node.body)):
+        if not slots and (node.flow or not self.source.begins_line(node.body)):
             self._replace(node, target, place, look, edits)
-            return
-        if node.flow:
-            self._flow_sequence(node, target, place, look, edits)
-            return
+        elif node.flow:
+            self._flow_sequence(node, target, slots, look, edits)
+        else:
+            self._block_sequence(node, target, slots, look, edits)
+
+    def _block_sequence(
+        self, node: Node, target: list[Any], slots: list[int], look: Look, edits: list[Edit]
+    ) -> None:
+        """Items that stay share out the places of their kind: what lies between the places stays there."""
+        match = self.alignment(node, target).match
         items = BlockItems(self.source, node)
-        if not items.first_begins_line and (0 in removed or alignment.match[0] != 0):
-            first = alignment.match[0]
-            if (
-                first is None
-                or first in removed
-                or any(moved_index < first for moved_index in moved.values())
-            ):
+        removed = set(range(len(node.items))).difference(slots)
+        if not items.first_begins_line and (slots[0] != 0 or match[0] != 0):
+            if match[0] != slots[0]:
                 raise PlanConflict("a list begins on its parent's line")
-            edits.append(items.cut_up_to(first))
-            removed -= set(range(first))
-        quote = common_quote(node.items, flow=False) if new else ""
+            edits.append(items.cut_up_to(slots[0]))
+            removed -= set(range(slots[0]))
+        quote = common_quote(node.items, flow=False) if None in match else ""
+        free = iter(slots)
         position = items.front()
         for index, value in enumerate(target):
-            old = alignment.match[index]
+            old = match[index]
             if old is None:
                 edits.append(items.insertion(position, value, look, quote))
-            elif index in moved:
+                continue
+            slot = next(free)
+            if slot == old:
+                self.value(node.items[old], value, items.place_of(old), look, edits)
+            else:
                 inner: list[Edit] = []
                 self.value(node.items[old], value, items.place_of(old), look, inner)
                 start, end = items.chunk(old)
                 text = apply_edits(self.source.work, inner, start=start, end=end)
-                edits.append(Edit(position, position, text))
-            else:
-                self.value(node.items[old], value, items.place_of(old), look, edits)
-                position = items.chunk(old)[1]
+                edits.append(Edit(*items.chunk(slot), text))
+            position = items.chunk(slot)[1]
         edits += [Edit(*items.chunk(index), "") for index in sorted(removed)]
 
     def _flow_sequence(
-        self, node: Node, target: list[Any], place: Place, look: Look, edits: list[Edit]
+        self, node: Node, target: list[Any], slots: list[int], look: Look, edits: list[Edit]
     ) -> None:
-        alignment = self.alignment(node, target)
+        place = Place(after=node.body, column=0)
+        match = self.alignment(node, target).match
         inner = flow_look(node, look)
         members = FlowMembers(self.source, node)
-        removed = set(range(len(node.items))) - alignment.staying
         inserted: list[tuple[int | None, str]] = []
-        previous: int | None = None
+        free = iter(slots)
+        slot: int | None = None
         for index, value in enumerate(target):
-            old = alignment.match[index]
+            old = match[index]
             if old is None:
-                inserted.append((previous, members.render(value, inner)))
-            elif old in removed:
-                nested: list[Edit] = []
-                item = node.items[old]
-                self.value(item, value, place, inner, nested)
-                text = apply_edits(self.source.work, nested, start=item.start, end=item.end)
-                inserted.append((previous, text))
-            else:
-                self.value(node.items[old], value, place, inner, edits)
-                previous = old
-        members.change(removed, {}, inserted, inner, edits)
+                inserted.append((slot, members.render(value, inner)))
+                continue
+            slot = next(free)
+            item, place_of_item = node.items[old], node.items[slot]
+            if slot == old:
+                self.value(item, value, place, inner, edits)
+                continue
+            nested: list[Edit] = []
+            self.value(item, value, place, inner, nested)
+            text = apply_edits(self.source.work, nested, start=item.start, end=item.end)
+            edits.append(Edit(place_of_item.start, place_of_item.end, text))
+        members.change(set(range(len(node.items))).difference(slots), {}, inserted, inner, edits)
 
 
 def _same_shape(node: Node, target: Any) -> bool:
