@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gitwriter.git.environment import base_environment
+from gitwriter.git.httpstatus import asked_delay
 from reverser.errors import SecretMalformed
 from reverser.trust.credentials import ANONYMOUS, Basic, Bearer, Credentials, GitHubApp, SshKey
 from reverser.trust.github import TokenSource
@@ -65,6 +66,12 @@ class Remote:
         if not pinned:
             return f" ({self.known_hosts.source} holds no host key for {name})"
         return f" (host keys pinned for {name}: {', '.join(pinned)})"
+
+    def asked_delay(self) -> float | None:
+        """After a failed command: seconds that an http remote asks to be left alone, or None."""
+        if not self.url.web or isinstance(self.credentials.login, GitHubApp):
+            return None  # an App's token was just forgotten, and minting one asks the same forge
+        return asked_delay(self.url, authorization=self._authorization(), tls=self.credentials.tls)
 
     def login_failed(self) -> None:
         """A command failed, perhaps for its login: what was minted is not used again."""

@@ -51,7 +51,7 @@ def list_remote(remote: Remote, *, deadlines: Deadlines = Deadlines()) -> Remote
     """List a remote without a clone. Raises RemoteUnavailable, SecretMalformed."""
     done = _network(remote, ["ls-remote", "--symref", "--", remote.url.text], deadlines.listing, None)
     if not done.ok:
-        raise RemoteUnavailable(_failure("cannot list the remote", remote, done.stderr))
+        raise _unavailable("cannot list the remote", remote, done.stderr)
     head, branches = None, {}
     for line in done.stdout.decode("utf-8", "surrogateescape").splitlines():
         value, _, name = line.partition("\t")
@@ -151,7 +151,7 @@ class BareRepository:
                 listed = self.list_remote(remote).branches
                 if any(name not in listed for name in names):
                     raise LostRace("a branch vanished from the remote while it was fetched")
-                raise RemoteUnavailable(_failure("cannot fetch from the remote", remote, done.stderr))
+                raise _unavailable("cannot fetch from the remote", remote, done.stderr)
         tracked = self._tracked()
         return {name: tracked[name] for name in refs}
 
@@ -241,7 +241,7 @@ class BareRepository:
                 f"the remote refuses pushes to {branch}: {words or 'no reason given'}. "
                 "Change the remote's rules, the credentials' permissions, or what the commit holds"
             )
-        raise RemoteUnavailable(_failure("the push could not be completed", remote, stderr))
+        raise _unavailable("the push could not be completed", remote, stderr)
 
     def _tip_of(self, remote: Remote, branch: str) -> str | Unknown | None:
         try:
@@ -388,9 +388,11 @@ def _network(remote: Remote, arguments: list[str], deadline: float, idle: float 
     return done
 
 
-def _failure(what: str, remote: Remote, stderr: bytes) -> str:
+def _unavailable(what: str, remote: Remote, stderr: bytes) -> RemoteUnavailable:
     words = redact(stderr.decode("utf-8", "replace").replace("\n", " "), remote.secrets, limit=400)
-    return f"{what}: {words or 'no reason given'}{remote.trust_note()}"
+    return RemoteUnavailable(
+        f"{what}: {words or 'no reason given'}{remote.trust_note()}", retry_after=remote.asked_delay()
+    )
 
 
 def _below(path: str) -> list[str]:

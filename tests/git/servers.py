@@ -41,6 +41,8 @@ class GitHttp:
     bearer: str | None = None
     answer: int | None = None
     """Answer every request with this status."""
+    retry_after: str = ""
+    """Retry-After header of those answers."""
     read_only: bool = False
     """Answer 403 to everything that concerns receive-pack."""
     hang: threading.Event = field(default_factory=threading.Event)
@@ -68,6 +70,8 @@ def _handler(state: GitHttp) -> type[http.server.BaseHTTPRequestHandler]:
             self.send_response(status)
             if challenge:
                 self.send_header("WWW-Authenticate", challenge)
+            if state.retry_after:
+                self.send_header("Retry-After", state.retry_after)
             self.send_header("Content-Length", "0")
             self.end_headers()
 

@@ -14,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from gitwriter.git.httpstatus import parse_retry_after
 from gitwriter.git.probe import refused_push
 from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository, Deadlines, PushResult, list_remote
@@ -158,6 +159,42 @@ def test_error_answers_are_transient(server: GitHttp, tmp_path: Path, status: in
         write(Remote.of(server.url()), tmp_path / "c")
 
 
+@pytest.mark.parametrize(("status", "expected"), [(429, 120.0), (403, 120.0), (503, 120.0), (500, None)])
+def test_a_limiting_server_is_left_alone_as_long_as_it_asks(
+    server: GitHttp, authority: Authority, root: Path, status: int, expected: float | None
+) -> None:
+    """100: Retry-After of a limiting answer becomes the delay, also behind a private authority."""
+    with git_http(root, tls=authority.context(demand_client=True)) as secure:
+        for target, data in (
+            (server, {"bearerToken": TOKEN}),
+            (
+                secure,
+                {
+                    "bearerToken": TOKEN,
+                    "ca_crt": authority.ca.read_bytes(),
+                    "tls_crt": authority.client_cert.read_bytes(),
+                    "tls_key": authority.client_key.read_bytes(),
+                },
+            ),
+        ):
+            target.answer, target.retry_after = status, "120"
+            with pytest.raises(RemoteUnavailable) as caught:
+                list_remote(Remote.of(target.url(), secret(target.url(), **data)))
+            assert caught.value.retry_after == expected
+            assert set(target.authorizations) == {f"Bearer {TOKEN}"}
+
+
+def test_forms_of_retry_after() -> None:
+    """100: seconds or a date, bounded; anything else is no wish."""
+    date = "Wed, 21 Oct 2015 07:28:00 GMT"
+    assert parse_retry_after("7", now=0) == 7
+    assert parse_retry_after("999999", now=0) == 3600
+    assert parse_retry_after(date, now=1445412470) == 10
+    assert parse_retry_after(date, now=1445499999) == 0
+    assert parse_retry_after("soon", now=0) is None
+    assert parse_retry_after("", now=0) is None
+
+
 def test_a_read_only_login_fails_at_the_push(server: GitHttp, root: Path, tmp_path: Path) -> None:
     """K9: reading works, the push does not, and the remote is unchanged."""
     tip = human_commit(root / "origin.git", "main", "README", "x")
@@ -206,7 +243,7 @@ def test_no_redirect_carries_the_login(server: GitHttp, root: Path) -> None:
         remote = Remote.of(server.url(), secret(server.url(), bearerToken=TOKEN))
         with pytest.raises(RemoteUnavailable, match="302"):
             list_remote(remote, deadlines=PATIENT)
-        assert server.authorizations == [f"Bearer {TOKEN}"]
+        assert set(server.authorizations) == {f"Bearer {TOKEN}"}
         assert other.authorizations == []
         list_remote(Remote.of(server.url()), deadlines=PATIENT)
         assert set(other.authorizations) == {""}
