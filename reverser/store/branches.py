@@ -26,6 +26,7 @@ BESIDE = (
     "boundaries",
     "claimed",
     "intents",
+    "strays",
     "sweeps",
     "scopes",
     "record",
@@ -166,6 +167,28 @@ def store_intent(branch: BranchKey, fence: Fence, intent: Intent) -> Call[bool]:
             dumps(intent),
             *(window.boundary_id for window in intent.windows),
         ),
+        decode=truth,
+    )
+
+
+def read_strays(branch: BranchKey) -> Call[list[Intent]]:
+    """Prepared pushes whose windows were settled without one (J15). They may land late, for an hour."""
+    return Call(
+        command=("HGETALL", keys.branch_part(branch, "strays")),
+        decode=lambda reply: [loads(Intent, body) for body in _ordered(reply)],
+    )
+
+
+def note_stray(branch: BranchKey, fence: Fence, intent_id: str) -> Call[bool]:
+    """A stray push was found in the fetched history: every scope replays, once. False: fenced."""
+    return Call(
+        script="note_stray",
+        keys=(
+            keys.branch_lease(branch),
+            keys.branch_part(branch, "strays"),
+            keys.branch_part(branch, "scopes"),
+        ),
+        args=(fence.token, fence.number, intent_id, keys.TARGET_PREFIX, keys.hint("wanted:")),
         decode=truth,
     )
 

@@ -90,6 +90,7 @@ def settle(branch: BranchKey, fence: Fence, settlement: Settlement) -> Call[bool
             keys.target_part(uid, "unsealed"),
             keys.target_part(uid, "last-push"),
             keys.branch_part(branch, "scopes"),
+            keys.branch_part(branch, "strays"),
         ),
         args=(fence.token, fence.number, dumps(order), dumps(outcome)),
         decode=truth,

@@ -356,3 +356,24 @@ def test_outcomes_are_read_on(world: World, writer: Fence):
     rest = world.store.read_outcomes(first_id)
     assert [outcome.id for _, outcome in rest] == ["o1", "o2"]
     assert world.store.read_outcomes(rest[-1][0], 10, 30) == []
+
+
+def test_a_push_whose_window_was_settled_otherwise_may_still_land(world: World, writer: Fence):
+    """J15: it is remembered for an hour, and found in the history it asks for replays once."""
+    world.append(event("x"), event("y"))
+    x, y = world.ids()
+    store = world.store
+    store.store_boundary(BRANCH, writer, boundary([x], "w1"))
+    store.store_boundary(BRANCH, writer, boundary([y], "w2"))
+    store.store_intent(BRANCH, writer, _intent("i1", "w1"))
+    store.store_intent(BRANCH, writer, _intent("i2", "w2"))
+    world.settle(writer, [x], OutcomeKind.REFUSED, boundary_id="w1")
+    world.settle(writer, [y], boundary_id="w2", pushed=True)
+    assert store.read_intents(BRANCH) == []
+    assert store.read_strays(BRANCH) == [_intent("i1", "w1")]
+    assert 3500 < store.client.ttl(keys.branch_part(BRANCH, "strays")) <= 3600
+    assert not store.note_stray(BRANCH, dataclasses.replace(writer, token="late"), "i1")
+    assert store.note_stray(BRANCH, writer, "i1")
+    assert store.note_stray(BRANCH, writer, "i1")
+    assert store.read_marks(TARGET.uid)[SCOPE].wanted == 1
+    assert store.read_strays(BRANCH) == []

@@ -3,9 +3,5 @@
 if ARGV[1] ~= '' and not holds(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
 if redis.call('HGET', KEYS[2], 'rewrite') == ARGV[3] then return 2 end
 redis.call('HSET', KEYS[2], 'rewrite', ARGV[3], 'base', ARGV[3])
-for _, member in ipairs(redis.call('SMEMBERS', KEYS[3])) do
-  local uid, scope = member:match('^([^|]*)|(.*)$')
-  raise_wanted(ARGV[4] .. uid .. ':marks', scope, '', '0')
-  redis.call('PUBLISH', ARGV[5] .. uid, '')
-end
+replay_all(KEYS[3], ARGV[4], ARGV[5])
 return 1

@@ -81,6 +81,15 @@ local function raise_wanted(marks_key, scope, reason, parked_for)
   end
 end
 
+-- Every scope of a branch replays (J15, J19).
+local function replay_all(scopes_key, target_prefix, hint_prefix)
+  for _, member in ipairs(redis.call('SMEMBERS', scopes_key)) do
+    local uid, scope = member:match('^([^|]*)|(.*)$')
+    raise_wanted(target_prefix .. uid .. ':marks', scope, '', '0')
+    redis.call('PUBLISH', hint_prefix .. uid, '')
+  end
+end
+
 local function unpark(marks_key, scope)
   redis.call('HDEL', marks_key, scope .. '|p', scope .. '|t')
 end

@@ -1,6 +1,6 @@
 -- J16: the entries go and what became of them stays, in one step.
 -- KEYS branch lease, stream, bytes, claimed, sweeps, boundaries, intents, record, outcomes, holds, released,
---      applied, digests, unsealed, last push, scopes
+--      applied, digests, unsealed, last push, scopes, strays
 -- ARGV token, number, order (JSON), outcome
 if not holds(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
 local o = cjson.decode(ARGV[3])
@@ -51,7 +51,14 @@ for i = 1, #intents, 2 do
   for _, w in ipairs(intent.windows) do
     if redis.call('HEXISTS', KEYS[6], w.boundary_id) == 1 then open = true end
   end
-  if not open then redis.call('HDEL', KEYS[7], intents[i]) end
+  if not open then
+    redis.call('HDEL', KEYS[7], intents[i])
+    -- Settled without a push of ours: one that is still on the wire may yet land on the same tip (J15).
+    if not o.pushed then
+      redis.call('HSET', KEYS[17], intents[i], intents[i + 1])
+      redis.call('EXPIRE', KEYS[17], o.request_ttl)
+    end
+  end
 end
 for _, s in ipairs(o.staging) do redis.call('DEL', s) end
 for _, d in ipairs(o.digests) do

@@ -443,6 +443,10 @@ class Writer:
     def recognise(self, tip: Commit | None, units: list[Unit]) -> Steps:
         """J15: earlier pushes of ours that have arrived are settled, not repeated."""
         by_id = {unit.boundary.id: unit for unit in units}
+        for stray in self.store.read_strays(BRANCH):
+            if _reaches(tip, stray.new_tip):
+                self.done(self.store.note_stray(BRANCH, self.fence, stray.id))
+                yield
         for intent in self.store.read_intents(BRANCH):
             if not _reaches(tip, intent.new_tip):
                 continue

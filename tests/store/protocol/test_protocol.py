@@ -321,6 +321,7 @@ class Protocol(RuleBasedStateMachine):
         """Faults end, everything runs until there is nothing to do, woken only as the protocol wakes it."""
         for push in self.world.pushes:
             self.world.remote.land(push)
+        self.store.wake_branch(BRANCH)  # the re-check of the provider sees that the tip moved
         self.watchers, self.writers = [], []
         self.store.client.delete(keys.branch_lease(BRANCH))
         for target in self.world.targets.values():
@@ -507,3 +508,34 @@ def test_long_walks_keep_the_promises(machine: type[Protocol]):
             _walk(machine(), seed, steps=80)
         except Exception as error:
             raise AssertionError(f"walk {seed}") from error
+
+
+def test_a_push_that_lands_after_its_window_was_refused(machine: type[Protocol]):
+    """J15: its writer died, the window was refused, the object deleted; only then the push lands."""
+    attack = machine()
+    attack.begin(seed=1, window_ms=0, losing=False)
+    target = attack.current["a"]
+    attack.start_watcher("a")
+    attack.step_watcher(0, 30)
+    attack.start_writer(0)
+    attack.step_writer(0, 200)
+    attack.change("a", "x", False, "alice", False)
+    attack.step_watcher(0, 30)
+    attack.start_writer(0)
+    while not attack.world.pushes:
+        attack.step_writer(0, 1)
+    attack.kill_writer(0)
+    attack.lose_branch_lease()
+    attack.set_refused(target, True)
+    attack.start_writer(0)
+    attack.step_writer(0, 200)
+    attack.set_refused(target, False)
+    attack.change("a", "x", True, "alice", False)
+    attack.step_watcher(0, 60)
+    attack.start_writer(0)
+    attack.step_writer(0, 200)
+    assert attack.world.remote.tip is None
+    attack.late_push_lands(0)
+    assert attack.world.remote.tip is not None
+    attack.settle_down()
+    attack.check_promises()
