@@ -122,7 +122,7 @@ def version_priority(version: str) -> tuple[int, int, int, str]:
     """Kubernetes' order of versions: v2 > v1 > v1beta2 > v1alpha1 > anything else, later names last."""
     match = _VERSION.match(version)
     if match is None:
-        return (0, 0, 0, "".join(chr(0x10FFFF - ord(c)) for c in version))
+        return (0, 0, 0, "".join(chr(0x10FFFF - ord(c)) for c in version) + chr(0x10FFFF))
     return (_STAGES[match[2]], int(match[1]), int(match[3] or 0), "")
 
 

@@ -1,0 +1,489 @@
+"""Faults of servers, networks and Redis: after each of them the journal equals the cluster again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reverser.kube.paths import core_path, own_path, resource_path
+from reverser.sandbox.faults import Faults
+from reverser.store.model import StreamState
+
+from .conftest import CRD_PATH, Bench, Cluster, eventually
+
+CM = [{"resources": ["configmaps"]}]
+WATCH = r"configmaps\?.*watch=1"
+
+
+async def begin(bench: Bench, cluster: Cluster, rules: list[dict[str, Any]] | None = None) -> str:
+    uid = cluster.target()
+    cluster.rule("wr", "gt", rules or CM)
+    await bench.open(uid)
+    return uid
+
+
+async def running(bench: Bench, cluster: Cluster) -> str:
+    cluster.create("a", v="1")
+    uid = await begin(bench, cluster)
+    await bench.start()
+    await bench.streaming(uid, 1)
+    return uid
+
+
+FAULTS: dict[str, Callable[[Faults], object]] = {
+    "clean close": lambda f: f.drop_watches("configmaps"),
+    "cut connection": lambda f: f.drop_watches("configmaps", clean=False),
+    "line cut in its middle": lambda f: f.cut_next_line("configmaps"),
+    "line that is not JSON": lambda f: f.garble_next_line("configmaps"),
+    "410 by HTTP": lambda f: (
+        f.answer(410, r"configmaps\?.*resourceVersion=\d"),
+        f.drop_watches("configmaps"),
+    ),
+    "410 by ERROR": lambda f: (f.drop_watches("configmaps"), f.compact()),
+    "410 again and again": lambda f: (f.answer(410, WATCH, times=4), f.drop_watches("configmaps")),
+    "429": lambda f: (f.answer(429, WATCH, times=2, retry_after=0), f.drop_watches("configmaps")),
+    "503": lambda f: (f.answer(503, WATCH, times=3), f.drop_watches("configmaps")),
+    "500": lambda f: (f.answer(500, WATCH, times=2), f.drop_watches("configmaps")),
+    "403 for a while": lambda f: (f.answer(403, WATCH, times=2), f.drop_watches("configmaps")),
+    "401 once": lambda f: (f.answer(401, WATCH, times=1), f.drop_watches("configmaps")),
+    "discovery empty": lambda f: f.answer(404, r"^/apis?$", times=4),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_no_change_is_lost_and_none_is_invented(bench: Bench, cluster: Cluster, fault: str) -> None:
+    """E11: changes before, at and after a fault all arrive; each object's history stays in order."""
+    uid = await running(bench, cluster)
+    cluster.create("gone", v="1")
+    FAULTS[fault](cluster.server.faults)
+    cluster.create("b", v="1")
+    for value in range(2, 6):
+        cluster.patch("a", {"data": {"v": str(value)}})
+    cluster.delete("gone")
+    await bench.mirrored(uid)
+    cluster.patch("a", {"data": {"v": "9"}})
+    await bench.mirrored(uid)
+    versions = [int(event.resource_version) for event in await bench.journal().events("a")]
+    assert versions == sorted(set(versions))
+    await bench.streaming(uid, 1)
+
+
+@pytest.mark.parametrize("switch", ["refuse_streaming_lists", "withhold_end_marker", "drop_bookmarks"])
+async def test_servers_that_cannot_stream_lists(bench: Bench, cluster: Cluster, switch: str) -> None:
+    """A11, E09: a refusal or a missing end marker falls back to a paged list; live events follow once
+    each.
+    """
+    for index in range(5):
+        cluster.create(f"old{index}", v="1")
+    setattr(cluster.server.faults, switch, True)
+    uid = await begin(bench, cluster)
+    await bench.start()
+    await bench.streaming(uid, 1)
+    cluster.create("a", v="1")
+    cluster.patch("a", {"data": {"v": "2"}})
+    cluster.delete("old1")
+    await bench.mirrored(uid)
+    assert len(await bench.journal().sweeps()) == 1
+    assert len(await bench.journal().events()) == 3
+
+
+async def test_a_type_that_is_forbidden_blocks_only_itself(
+    bench: Bench, cluster: Cluster, tmp_path: Path
+) -> None:
+    """C31: one type of two answers 403: it is Blocked as not permitted, the other streams; it heals by
+    itself.
+    """
+    cluster.server.faults.answer(403, r"/services\?", times=None)
+    uid = await begin(bench, cluster, [{"resources": ["configmaps", "services"]}])
+    await bench.start()
+
+    async def blocked() -> bool:
+        states = {s.group_resource: r for s, r in (await bench.store.read_streams(uid)).items()}
+        return (
+            len(states) == 2
+            and states["configmaps"].state is StreamState.STREAMING
+            and states["services"].reason == "WatchNotPermitted"
+        )
+
+    await eventually(blocked, "services are blocked")
+    cluster.create("a", v="1")
+    await bench.mirrored(uid)
+    cluster.server.faults.clear()
+    await bench.streaming(uid, 2)
+
+
+@pytest.mark.parametrize("stored", ["abc", "999999999999", "-1", "", "9" * 3000])
+async def test_a_cursor_that_no_server_gave(bench: Bench, cluster: Cluster, stored: str) -> None:
+    """E06: a cursor that is garbage, from the future or of another cluster ends in a replay, not in
+    silence.
+    """
+    uid = await running(bench, cluster)
+    await bench.watchers[0].stop()
+    key = f"gitops-reverser:watch:v1:target:{uid}:configmaps:namespace:shop:last-rv"
+    client = bench.store.client
+    assert await client.get(key)
+    await client.set(key, stored, ex=3600)
+    cluster.create("new", v="1")
+    cluster.delete("a")
+    await bench.start()
+    await bench.mirrored(uid)
+
+
+async def test_terminating_objects_are_removed_once(bench: Bench, cluster: Cluster) -> None:
+    """A15: several finalizer updates before DELETED are one removal; a replay does not bring the object
+    back (D15).
+    """
+    cluster.create("old", v="1")
+    cluster.patch("old", {"metadata": {"finalizers": ["x.io/a"]}})
+    uid = await running(bench, cluster)
+    cluster.patch("a", {"metadata": {"finalizers": ["x.io/a", "x.io/b"]}})
+    cluster.delete("a")
+    cluster.delete("old")
+    cluster.patch("a", {"metadata": {"finalizers": ["x.io/b"]}})
+    await bench.mirrored(uid)
+    cluster.patch("a", {"metadata": {"finalizers": None}})
+    cluster.create("last", v="1")
+    await bench.mirrored(uid)
+    removals = [e for e in await bench.journal().events("a") if str(e.operation) == "DELETE"]
+    assert len(removals) == 1
+    await bench.watchers[0].stop()
+    await bench.store.client.flushall()
+    await bench.open(uid)
+    await bench.start()
+    await bench.streaming(uid, 1)
+    await bench.mirrored(uid)
+    cluster.patch("old", {"metadata": {"finalizers": None}})
+    cluster.create("end", v="1")
+    await bench.mirrored(uid)
+    assert await bench.journal().events("old") == []
+
+
+async def test_redis_emptied_while_running(bench: Bench, cluster: Cluster) -> None:
+    """E23, A23: streams go on; the shard replays into the new journal; nothing is missing."""
+    uid = await running(bench, cluster)
+    await bench.store.client.flushall()
+    await bench.open(uid)
+    cluster.create("b", v="1")
+    await bench.mirrored(uid)
+    cluster.delete("a")
+    await bench.mirrored(uid)
+
+
+async def test_redis_away_for_a_while(bench: Bench, cluster: Cluster) -> None:
+    """B17: while Redis does not answer nothing is lost and the order stays; then everything is appended
+    once.
+    """
+    uid = await running(bench, cluster)
+    store = bench.watchers[0]._store
+    original, down = store.run, True
+
+    async def run(call: Any) -> Any:
+        if down:
+            from reverser.errors import StoreUnavailable
+
+            raise StoreUnavailable("away")
+        return await original(call)
+
+    store.run = run  # type: ignore[method-assign, assignment]
+    for value in range(2, 8):
+        cluster.patch("a", {"data": {"v": str(value)}})
+    cluster.create("b", v="1")
+    cluster.server.faults.drop_watches("configmaps")
+    await asyncio.sleep(0.5)
+    down = False
+    await bench.mirrored(uid)
+    values = [event.resource_version for event in await bench.journal().events("a")]
+    assert len(values) == 6
+    assert len(await bench.journal().sweeps()) == 1
+
+
+async def test_objects_that_come_and_go_inside_a_replay(bench: Bench, cluster: Cluster) -> None:
+    """B2: many objects replay while others are created, changed and deleted; the end state is exact."""
+    for index in range(400):
+        cluster.create(f"o{index}", v="1" * 200)
+    uid = await begin(bench, cluster)
+    await bench.start()
+
+    def churn() -> None:
+        for index in range(60):
+            cluster.create(f"n{index}", v="1")
+            cluster.patch(f"o{index}", {"data": {"v": "2"}})
+            cluster.delete(f"n{index}" if index % 2 else f"o{index + 100}")
+
+    await asyncio.to_thread(churn)
+    await bench.mirrored(uid)
+
+
+async def test_a_large_object(bench: Bench, cluster: Cluster) -> None:
+    """A line of more than a megabyte passes whole."""
+    uid = await running(bench, cluster)
+    cluster.create("big", v="é" * 450_000)
+    await bench.mirrored(uid)
+
+
+async def test_two_targets_on_one_type(bench: Bench, cluster: Cluster) -> None:
+    """A18: two shards, two cursors, each target has every change once."""
+    uid = await running(bench, cluster)
+    other = cluster.target("other", "elsewhere")
+    cluster.rule("wr2", "other", CM)
+    await bench.open(other, "elsewhere")
+    await bench.streaming(other, 1)
+    cluster.create("b", v="1")
+    await bench.mirrored(uid)
+    await bench.mirrored(other)
+    assert len(await bench.journal().events("b")) == 2
+
+
+async def test_a_type_claimed_cluster_wide_and_namespaced(bench: Bench, cluster: Cluster) -> None:
+    """C26: one cluster-wide shard serves both rules; one event per change."""
+    cluster.namespace("depot")
+    uid = cluster.target()
+    cluster.rule("wr", "gt", CM)
+    body = {
+        "apiVersion": "configbutler.ai/v1alpha3",
+        "kind": "ClusterWatchRule",
+        "metadata": {"name": "cwr"},
+        "spec": {
+            "targetRef": {"name": "gt", "namespace": "shop"},
+            "rules": [{"scope": "Namespaced", "apiGroups": [""], "resources": ["configmaps"]}],
+        },
+    }
+    cluster.kube.create(own_path("clusterwatchrules"), body)
+    await bench.open(uid)
+    await bench.start()
+    await bench.streaming(uid, 1)
+    assert [scope.namespace for scope in await bench.store.read_streams(uid)] == [None]
+    cluster.create("a", v="1")
+    cluster.create("b", namespace="depot", v="1")
+    await bench.mirrored(uid, namespace=None)
+    assert len(await bench.journal().events()) == 2
+
+
+async def test_a_successor_of_the_same_name(bench: Bench, cluster: Cluster) -> None:
+    """A19: a target that is deleted and made again has another UID: it replays, whatever its predecessor
+    had.
+    """
+    uid = await running(bench, cluster)
+    cluster.kube.delete(own_path("gittargets", namespace="shop", name="gt"))
+    successor = cluster.target()
+    assert successor != uid
+    await bench.open(successor)
+    await bench.streaming(successor, 1)
+    await bench.mirrored(successor)
+    assert [sweep.target.uid for sweep in await bench.journal().sweeps()] == [uid, successor]
+
+
+def gizmo(scope: str) -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return yaml.safe_load(
+        yaml.safe_dump(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": "gizmos.lab.test"},
+                "spec": {
+                    "group": "lab.test",
+                    "scope": scope,
+                    "names": {
+                        "plural": "gizmos",
+                        "singular": "gizmo",
+                        "kind": "Gizmo",
+                        "listKind": "GizmoList",
+                    },
+                    "versions": [
+                        {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+                    ],
+                },
+            }
+        )
+    )
+
+
+async def test_a_definition_that_comes_after_the_rule(bench: Bench, cluster: Cluster) -> None:
+    """C11: the shard opens on the trigger, its objects arrive, the other stream is not restarted."""
+    rules = [{"apiGroups": ["lab.test"], "resources": ["gizmos"]}, *CM]
+    uid = await begin(bench, cluster, rules)
+    await bench.start()
+    await bench.streaming(uid, 1)
+    cluster.kube.create(CRD_PATH, gizmo("Namespaced"))
+
+    async def served() -> bool:
+        body = {"apiVersion": "lab.test/v1", "kind": "Gizmo", "metadata": {"name": "g"}, "spec": {"size": 1}}
+        try:
+            cluster.kube.create(resource_path("lab.test", "v1", "gizmos", namespace="shop"), body)
+        except Exception:
+            return False
+        return True
+
+    await eventually(served, "the definition is served")
+    await bench.streaming(uid, 2)
+
+    async def there() -> bool:
+        tree = (await bench.journal().tree()).get(uid, {})
+        return ("lab.test/gizmos", "shop", "g") in tree
+
+    await eventually(there, "the gizmo is in the journal")
+    records = await bench.store.read_streams(uid)
+    assert all(record.restarts == 0 for record in records.values())
+    cluster.kube.delete(f"{CRD_PATH}/gizmos.lab.test")
+    cluster.create("still", v="1")
+
+    async def still() -> bool:
+        return ("configmaps", "shop", "still") in (await bench.journal().tree())[uid]
+
+    await eventually(still, "the other type goes on")
+
+
+async def test_a_broken_api_service_changes_nothing(bench: Bench, cluster: Cluster) -> None:
+    """A1, C15: a group version that fails discovery keeps its shards; new targets on other types start."""
+    uid = await running(bench, cluster)
+    cluster.server.faults.fail_group("apps", "v1")
+    other = cluster.target("other", "elsewhere")
+    cluster.rule("wr2", "other", [{"resources": ["configmaps"]}, {"resources": ["deployments"]}])
+    await bench.open(other, "elsewhere")
+
+    async def half() -> bool:
+        states = {s.group_resource: r.state for s, r in (await bench.store.read_streams(other)).items()}
+        return states.get("configmaps") is StreamState.STREAMING
+
+    await eventually(half, "the healthy type streams")
+    cluster.create("b", v="1")
+    await bench.mirrored(uid)
+    cluster.server.faults.clear()
+    await bench.streaming(other, 2)
+
+
+async def test_wanted_replays_run_once(bench: Bench, cluster: Cluster) -> None:
+    """J14: a raised mark replays the shard with that number, a parked one waits until it is lifted."""
+    uid = await running(bench, cluster)
+    scope = next(iter(await bench.store.read_streams(uid)))
+    await bench.store.raise_wanted(uid, [scope])
+
+    async def replayed() -> bool:
+        marks = (await bench.store.read_marks(uid)).get(scope)
+        return marks is not None and not marks.needs_replay
+
+    await eventually(replayed, "the wish is replayed")
+    wanted = [sweep.wanted for sweep in await bench.journal().sweeps()]
+    assert wanted[-1] == 1
+    await bench.store.raise_wanted(uid, [scope], parked_reason="PathRefused")
+    await asyncio.sleep(0.8)
+    assert [sweep.wanted for sweep in await bench.journal().sweeps()] == wanted
+    await bench.store.unpark(scope)
+    await eventually(replayed, "the lifted wish is replayed")
+
+
+async def test_a_full_journal_pauses_the_reading(bench: Bench, cluster: Cluster) -> None:
+    """J8: at the limit nothing more is appended and the status says so; nothing is lost when there is
+    room again.
+    """
+    from dataclasses import replace
+
+    bench.config = replace(bench.config, target_journal_max_size=6000)
+    uid = await running(bench, cluster)
+    for index in range(30):
+        cluster.create(f"x{index}", v="y" * 500)
+
+    async def full() -> bool:
+        return any(r.reason == "JournalFull" for r in (await bench.store.read_streams(uid)).values())
+
+    await eventually(full, "the journal is full")
+    assert len(await bench.journal().events()) < 30
+    client = bench.store.client
+    keys = [key async for key in client.scan_iter("*:bytes")]
+    await client.delete(*keys)
+    seen = 0
+
+    async def drained() -> bool:
+        nonlocal seen
+        await client.delete(*keys)
+        seen = len(await bench.journal().events())
+        return seen == 30
+
+    await eventually(drained, "everything is appended")
+    await bench.streaming(uid, 1)
+
+
+async def test_narrowed_rules_stop_only_their_shards(bench: Bench, cluster: Cluster) -> None:
+    """C25, A21: removing a type stops its shard alone; removing the last rule stops every shard."""
+    rules = [{"resources": ["configmaps", "services"]}]
+    uid = await begin(bench, cluster, rules)
+    await bench.start()
+    await bench.streaming(uid, 2)
+    path = own_path("watchrules", namespace="shop", name="wr")
+    cluster.kube.patch(path, {"spec": {"rules": CM}})
+    await bench.streaming(uid, 1)
+    cluster.create("a", v="1")
+    await bench.mirrored(uid)
+    assert len(await bench.journal().events("a")) == 1
+    cluster.kube.delete(path)
+    await bench.streaming(uid, 0)
+
+
+async def test_operations_filter(bench: Bench, cluster: Cluster) -> None:
+    """C20, A16: only CREATE is appended; the cursor passes what was filtered; the sweep carries the
+    operations.
+    """
+    uid = await begin(bench, cluster, [{"resources": ["configmaps"], "operations": ["CREATE"]}])
+    await bench.start()
+    await bench.streaming(uid, 1)
+    cluster.create("a", v="1")
+    cluster.patch("a", {"data": {"v": "2"}})
+    deleted = cluster.patch("a", {"metadata": {"labels": {"x": "y"}}})
+    cluster.delete("a")
+    scope = next(iter(await bench.store.read_streams(uid)))
+
+    async def passed() -> bool:
+        cursor = await bench.store.read_cursor(scope)
+        version = deleted["metadata"]["resourceVersion"]
+        return cursor is not None and int(cursor.resource_version) > int(version)
+
+    await eventually(passed, "the cursor passes the delete")
+    assert [str(event.operation) for event in await bench.journal().events()] == ["CREATE"]
+    assert [set(map(str, s.operations)) for s in await bench.journal().sweeps()] == [{"CREATE"}]
+
+
+async def test_metadata_and_status_churn_is_silent(bench: Bench, cluster: Cluster) -> None:
+    """D13, A14: changes of stripped fields move the cursor and append nothing."""
+    uid = await running(bench, cluster)
+    churn = [
+        {"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}},
+        {"metadata": {"finalizers": ["x.io/a"]}},
+        {"metadata": {"finalizers": None}},
+        {"metadata": {"labels": {"kustomize.toolkit.fluxcd.io/name": "x"}}},
+    ]
+    for patch in churn:
+        cluster.patch("a", patch)
+    cluster.create("end", v="1")
+    await bench.mirrored(uid)
+    assert await bench.journal().events("a") == []
+
+
+async def test_noise_is_neither_written_nor_swept(bench: Bench, cluster: Cluster) -> None:
+    """B20: root CA bundles and owned objects take part in a sweep as present only."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u", "controller": True}
+    cluster.create("kube-root-ca.crt", ca="x")
+    body = {"metadata": {"name": "owned", "ownerReferences": [owner]}}
+    cluster.kube.create(core_path("configmaps", namespace="shop"), body)
+    uid = await begin(bench, cluster)
+    await bench.start()
+    await bench.streaming(uid, 1)
+    cluster.patch("owned", {"data": {"v": "1"}})
+    cluster.create("end", v="1")
+
+    async def ended() -> bool:
+        return bool(await bench.journal().events("end"))
+
+    await eventually(ended, "the last event")
+    assert [event.object.name for event in await bench.journal().events()] == ["end"]
+    sweep = (await bench.journal().sweeps())[0]
+    staged = await bench.store.read_staging(bench.branch, sweep.replay_id) or []
+    assert {(item.name, str(item.presence), item.body) for item in staged} == {
+        ("kube-root-ca.crt", "present", b""),
+        ("owned", "present", b""),
+    }
