@@ -127,7 +127,7 @@ def control_plane(assets: Path, folder: Path, *, port: int | None = None) -> Con
 
 
 def _kubeconfig(path: Path, port: str, token: str) -> Path:
-    """Loopback to a server that made its own certificate: the connection is not verified, the token is private."""
+    """Loopback to a server that made its own certificate: it is not verified, the token is private."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -95,7 +95,7 @@ def test_foreign_commit_is_kept_and_built_upon(world: World) -> None:
 
 
 def test_refused_folder_settles_and_heals_by_a_replay(world: World) -> None:
-    """N-area: a foreign file refuses the folder; nothing is written; a replay is wanted, parked until a rescan."""
+    """A foreign file refuses the folder; nothing is written; a replay is wanted, parked until a rescan."""
     seed(world, "live/deploy.sh", "echo\n")
     world.event("a", "1")
     world.write()

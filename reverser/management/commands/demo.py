@@ -22,9 +22,9 @@ class Command(BaseCommand):
     """Run the product on a cluster of its own."""
 
     help = (
-        "Run the whole product on a small Kubernetes API server of its own (or on the etcd and kube-apiserver in "
-        "KUBEBUILDER_ASSETS) and a bare Git repository, both kept in the state directory. With --once a scripted "
-        "story is run, each step checked in Git, and the command ends with 0 or 1."
+        "Run the whole product on a small Kubernetes API server of its own (or on the etcd and "
+        "kube-apiserver in KUBEBUILDER_ASSETS) and a bare Git repository, both kept in the state directory. "
+        "With --once a scripted story is run, each step checked in Git, and the command ends with 0 or 1."
     )
     requires_system_checks = ()
 

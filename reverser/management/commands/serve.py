@@ -13,7 +13,7 @@ class Command(BaseCommand):
     """Serve the admin, REST, health and metrics, and the audit and admission listeners."""
 
     help = (
-        "Serve the admin, REST, health and metrics on REVERSER_HTTP_ADDR, and, where they are configured, the "
+        "Serve the admin, REST, health and metrics on REVERSER_HTTP_ADDR, and, where configured, the "
         "audit and admission listeners on their own ports with their own TLS."
     )
     requires_system_checks = ()

@@ -15,10 +15,10 @@ class Command(BaseCommand):
     """Run web, watcher, worker and beat under one supervisor."""
 
     help = (
-        "Run the whole product on this machine against the cluster named by KUBECONFIG: web, watcher, worker and "
-        "beat under one supervisor, with an embedded Valkey and SQLite unless REVERSER_REDIS_URL and "
-        "REVERSER_DATABASE_URL say otherwise. Prints 'ready' when every process is. SIGTERM closes open windows "
-        "and pushes once more; Ctrl-C does the same in less time."
+        "Run the whole product on this machine against the cluster named by KUBECONFIG: web, watcher, worker "
+        "and beat under one supervisor, with an embedded Valkey and SQLite unless REVERSER_REDIS_URL and "
+        "REVERSER_DATABASE_URL say otherwise. Prints 'ready' when every process is. SIGTERM closes open "
+        "windows and pushes once more; Ctrl-C does the same in less time."
     )
     requires_system_checks = ()
 
