@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from reverser.errors import YamlRefused
+
+from .limits import DEFAULT_LIMITS, Limits
 from .scalars import double_quoted, is_printable, number_text
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9 _./:@+=~%$()*,;!&?<>^|#'\"\[\]{}\\-]*\Z")
@@ -167,13 +170,40 @@ def render_document(obj: Mapping[str, Any]) -> bytes:
     """An object as a new document: UTF-8, LF, no leading ``---``, one final newline.
 
     Order: apiVersion, kind, metadata, then the other top-level keys sorted; ``status`` is never written.
-    Raises TypeError or ValueError for values that JSON cannot hold.
+    Raises TypeError or ValueError for values that JSON cannot hold, YamlRefused for too deep a nesting.
     """
     return render_object(canonical_object(obj))
 
 
+def check_writable(obj: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Refuse what no manifest can hold before anything is written.
+
+    Raises TypeError (a foreign type), ValueError (NaN, infinity) or YamlRefused (``too-deep``).
+    """
+    level: list[Any] = [obj]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > limits.depth + 1:
+            raise YamlRefused(
+                "too-deep", f"the object nests deeper than {limits.depth} levels; it cannot be written"
+            )
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below.extend(value.values())
+            elif isinstance(value, list | tuple):
+                below.extend(value)
+            elif isinstance(value, float):
+                number_text(value)
+            elif value is not None and not isinstance(value, str | int):
+                raise TypeError(f"a manifest cannot hold a value of type {type(value).__name__}")
+        level = below
+
+
 def render_object(obj: Mapping[str, Any]) -> bytes:
     """As render_document, with every field that the object has."""
+    check_writable(dict(obj))
     if not obj:
         return b"{}\n"
     keys = [key for key in _FIRST_KEYS if key in obj]

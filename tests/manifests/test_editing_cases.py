@@ -436,6 +436,17 @@ def test_an_index_or_identity_that_does_not_fit_is_skipped() -> None:
     assert edit_document(b"# only a comment\n", 0, {"kind": "Thing"}).mode is EditMode.SKIPPED
 
 
+def test_an_object_that_yaml_cannot_hold_is_skipped() -> None:
+    """Too deep or not a number: nothing is written, the reason is said."""
+    deep: Any = "x"
+    for _ in range(3000):
+        deep = [deep]
+    for bad in (deep, float("nan"), b"raw"):
+        result = edit_document(HEAD.encode(), 0, {"kind": "Thing", "metadata": {"name": "menu"}, "a": bad})
+        assert (result.mode, result.data) == (EditMode.SKIPPED, HEAD.encode())
+        assert "cannot be written" in (result.diagnostic or "")
+
+
 def test_siblings_stay_to_the_byte() -> None:
     """Other documents keep separators, line endings and oddities."""
     text = "kind: A\r\n---  # b\r\nkind: Thing\nx: 1\n--- \n\n  odd:   [1,2 ]\n...\n"

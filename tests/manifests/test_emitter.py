@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from gitwriter.manifests.emitter import natural_key, render_document
 from gitwriter.manifests.loading import load_document
+from reverser.errors import YamlRefused
 
 from .readers import kubernetes_reads, yaml_1_1_reads, yaml_1_2_reads
 
@@ -194,6 +195,21 @@ def test_what_json_cannot_hold_is_refused() -> None:
         render_document({**ID, "x": float("nan")})
     with pytest.raises(TypeError, match="bytes"):
         render_document({**ID, "x": b"raw"})
+
+
+def test_too_deep_an_object_is_refused() -> None:
+    """What could not be read again is not written."""
+    deep: Any = "x"
+    for _ in range(2000):
+        deep = {"a": [deep]}
+    with pytest.raises(YamlRefused, match="nests deeper"):
+        render_document({**ID, "spec": deep})
+
+
+def test_a_very_long_key_is_an_explicit_key() -> None:
+    """Readers give up on implicit keys of more than 1024 characters."""
+    obj = {**ID, "k" * 1500: {"a": 1}, "spec": [{"x" * 1500: [1]}, {"y" * 1500: "text\n"}]}
+    assert kubernetes_reads(render_document(obj)) == obj
 
 
 def test_not_slower_than_the_c_dumper() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from reverser.errors import YamlRefused
 
-from ..emitter import render_object
+from ..emitter import check_writable, render_object
 from ..limits import DEFAULT_LIMITS, Limits
 from ..loading import BOM, LoadedDocument, key_of, load_document, load_text
 from ..nodes import Kind, Node
@@ -113,6 +113,10 @@ def edit_body(
         loaded = load_document(body, limits=limits)
     except YamlRefused as error:
         return EditResult(body, EditMode.SKIPPED, f"cannot be read: {error}")
+    try:
+        check_writable(dict(desired), limits=limits)
+    except (TypeError, ValueError, YamlRefused) as error:
+        return EditResult(body, EditMode.SKIPPED, f"the object cannot be written as YAML: {error}")
     if (refusal := _refusal(loaded, desired)) is not None:
         return EditResult(body, EditMode.SKIPPED, refusal)
     text_keys = _text_keys(loaded, desired)
@@ -290,14 +294,9 @@ def _node_at(planner: Planner, root: Node | None, target: Any, path: Path) -> No
 
 def _rewritten(body: bytes, loaded: LoadedDocument, target: Mapping[str, Any], limits: Limits) -> EditResult:
     """The document in canonical form, with the line endings of the old one."""
-    try:
-        rendered = render_object(target)
-        if not equal_as_kubernetes(load_document(rendered, limits=limits).value, target):
-            return EditResult(
-                body, EditMode.SKIPPED, "the object cannot be written as YAML that reads the same"
-            )
-    except (TypeError, ValueError, YamlRefused) as error:
-        return EditResult(body, EditMode.SKIPPED, f"the object cannot be written as YAML: {error}")
+    rendered = render_object(target)
+    if not equal_as_kubernetes(load_document(rendered, limits=limits).value, target):
+        return EditResult(body, EditMode.SKIPPED, "the object cannot be written as YAML that reads the same")
     if b"\r\n" in body:
         rendered = rendered.replace(b"\n", b"\r\n")
     return EditResult(rendered, EditMode.WHOLE_REPLACE, _FALLBACK_TEXT[Fallback.DOCUMENT], Fallback.DOCUMENT)
