@@ -10,56 +10,32 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gitwriter.git import clone
 from gitwriter.git.commits import CommitSession, Signer
 from gitwriter.git.environment import base_environment, git_binary
 from gitwriter.git.errors import CloneDamaged
+from gitwriter.git.network import (
+    DEFAULT_DEADLINES,
+    Deadlines,
+    RemoteRefs,
+    list_remote,
+    run_remote,
+    unavailable,
+)
 from gitwriter.git.objects import SYMLINK, BlobReader, DiffEntry, TreeEntry, parse_diff, parse_tree
 from gitwriter.git.pushing import PushResult, Unknown, Verdict, judge, parse_report, server_words, settled
 from gitwriter.git.remote import Remote
 from gitwriter.identity import Ident
 from reverser.errors import LostRace, RemoteRejected, RemoteUnavailable
-from reverser.trust.child import ChildTimeout, Completed, run
+from reverser.trust.child import Completed, run
 from reverser.trust.urls import parse_repository_url, validate_branch
 from reverser.trust.values import redact
 
+__all__ = ["BareRepository", "Deadlines", "PushResult", "RemoteRefs", "list_remote"]
+
 _TRACKING = "refs/remotes/origin/"
-
-
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """Seconds: local commands, listing, a silent remote, and a whole transfer however lively."""
-
-    local: float = 60.0
-    listing: float = 30.0
-    silence: float = 45.0
-    transfer: float = 900.0
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteRefs:
-    """A listing: the default branch (None if the remote names none that exists), and all branches' tips."""
-
-    head: str | None
-    branches: Mapping[str, str]
-
-
-def list_remote(remote: Remote, *, deadlines: Deadlines = Deadlines()) -> RemoteRefs:
-    """List a remote without a clone. Raises RemoteUnavailable, SecretMalformed."""
-    done = _network(remote, ["ls-remote", "--symref", "--", remote.url.text], deadlines.listing, None)
-    if not done.ok:
-        raise _unavailable("cannot list the remote", remote, done.stderr)
-    head, branches = None, {}
-    for line in done.stdout.decode("utf-8", "surrogateescape").splitlines():
-        value, _, name = line.partition("\t")
-        if name == "HEAD" and value.startswith("ref: refs/heads/"):
-            head = value.removeprefix("ref: refs/heads/")
-        elif name.startswith("refs/heads/"):
-            branches[name.removeprefix("refs/heads/")] = value
-    return RemoteRefs(head if head in branches else None, branches)
 
 
 class BareRepository:
@@ -78,7 +54,7 @@ class BareRepository:
         path: Path,
         url: str,
         *,
-        deadlines: Deadlines = Deadlines(),
+        deadlines: Deadlines = DEFAULT_DEADLINES,
     ) -> BareRepository:
         """Take the clone at ``path`` for this process, making or replacing it as needed.
 
@@ -151,7 +127,7 @@ class BareRepository:
                 listed = self.list_remote(remote).branches
                 if any(name not in listed for name in names):
                     raise LostRace("a branch vanished from the remote while it was fetched")
-                raise _unavailable("cannot fetch from the remote", remote, done.stderr)
+                raise unavailable("cannot fetch from the remote", remote, done.stderr)
         tracked = self._tracked()
         return {name: tracked[name] for name in refs}
 
@@ -241,7 +217,7 @@ class BareRepository:
                 f"the remote refuses pushes to {branch}: {words or 'no reason given'}. "
                 "Change the remote's rules, the credentials' permissions, or what the commit holds"
             )
-        raise _unavailable("the push could not be completed", remote, stderr)
+        raise unavailable("the push could not be completed", remote, stderr)
 
     def _tip_of(self, remote: Remote, branch: str) -> str | Unknown | None:
         try:
@@ -367,32 +343,12 @@ class BareRepository:
         return done.stdout
 
     def _transfer(self, remote: Remote, arguments: list[str]) -> Completed:
-        return _network(
+        return run_remote(
             remote,
             ["--git-dir", str(self.path), *arguments],
-            self._deadlines.transfer,
-            self._deadlines.silence,
+            deadline=self._deadlines.transfer,
+            idle=self._deadlines.silence,
         )
-
-
-def _network(remote: Remote, arguments: list[str], deadline: float, idle: float | None) -> Completed:
-    try:
-        with remote.environment() as environment:
-            done = run([git_binary(), *arguments], env=environment, deadline=deadline, idle=idle)
-    except ChildTimeout:
-        raise RemoteUnavailable(
-            f"the remote {remote.url.host or remote.url.path} does not answer; it is tried again"
-        ) from None
-    if not done.ok:
-        remote.login_failed()
-    return done
-
-
-def _unavailable(what: str, remote: Remote, stderr: bytes) -> RemoteUnavailable:
-    words = redact(stderr.decode("utf-8", "replace").replace("\n", " "), remote.secrets, limit=400)
-    return RemoteUnavailable(
-        f"{what}: {words or 'no reason given'}{remote.trust_note()}", retry_after=remote.asked_delay()
-    )
 
 
 def _below(path: str) -> list[str]:

@@ -1,0 +1,78 @@
+"""Commands that talk to a remote: bounded in time, with its secrets, and typed when they fail.
+
+A remote that accepts a connection and then says nothing must cost seconds, not a worker. So a command has
+two bounds: one for the whole, however lively it is, and one for silence. What git printed is shown to
+people after it was rid of secrets, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gitwriter.git.environment import git_binary
+from gitwriter.git.remote import Remote
+from reverser.errors import RemoteUnavailable
+from reverser.trust.child import ChildTimeout, Completed, run
+from reverser.trust.values import redact
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds: local commands, listing, a silent remote, and a whole transfer however lively."""
+
+    local: float = 60.0
+    listing: float = 30.0
+    silence: float = 45.0
+    transfer: float = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRefs:
+    """A listing: the default branch (None if the remote names none that exists), and all branches' tips."""
+
+    head: str | None
+    branches: Mapping[str, str]
+
+
+DEFAULT_DEADLINES = Deadlines()
+
+
+def list_remote(remote: Remote, *, deadlines: Deadlines = DEFAULT_DEADLINES) -> RemoteRefs:
+    """List a remote without a clone. Raises RemoteUnavailable, SecretMalformed."""
+    done = run_remote(remote, ["ls-remote", "--symref", "--", remote.url.text], deadline=deadlines.listing)
+    if not done.ok:
+        raise unavailable("cannot list the remote", remote, done.stderr)
+    head, branches = None, {}
+    for line in done.stdout.decode("utf-8", "surrogateescape").splitlines():
+        value, _, name = line.partition("\t")
+        if name == "HEAD" and value.startswith("ref: refs/heads/"):
+            head = value.removeprefix("ref: refs/heads/")
+        elif name.startswith("refs/heads/"):
+            branches[name.removeprefix("refs/heads/")] = value
+    return RemoteRefs(head if head in branches else None, branches)
+
+
+def run_remote(
+    remote: Remote, arguments: Sequence[str], *, deadline: float, idle: float | None = None
+) -> Completed:
+    """Run git with a remote's environment; bounds in seconds. Raises RemoteUnavailable when a bound is
+    passed, and what ``Remote.environment`` raises; a failure is for the caller to judge."""
+    try:
+        with remote.environment() as environment:
+            done = run([git_binary(), *arguments], env=environment, deadline=deadline, idle=idle)
+    except ChildTimeout:
+        raise RemoteUnavailable(
+            f"the remote {remote.url.host or remote.url.path} does not answer; it is tried again"
+        ) from None
+    if not done.ok:
+        remote.login_failed()
+    return done
+
+
+def unavailable(what: str, remote: Remote, stderr: bytes) -> RemoteUnavailable:
+    """The error for a command that failed: what git said, redacted, and how long the remote asks to wait."""
+    words = redact(stderr.decode("utf-8", "replace").replace("\n", " "), remote.secrets, limit=400)
+    return RemoteUnavailable(
+        f"{what}: {words or 'no reason given'}{remote.trust_note()}", retry_after=remote.asked_delay()
+    )
