@@ -100,11 +100,12 @@ def read_entries(branch: BranchKey, after_id: str = "", max_bytes: int = READ_BY
 
 
 def entry_ids(branch: BranchKey, after_id: str = "") -> Call[list[str]]:
-    """Ids only: what of an earlier read is still unsettled (a superseded sweep may be gone)."""
-    start = f"({after_id}" if after_id else "-"
+    """The ids alone, in order."""
     return Call(
-        command=("XRANGE", keys.journal(branch), start, "+"),
-        decode=lambda reply: [ident.decode() for ident, _ in reply],
+        script="entry_ids",
+        keys=(keys.journal(branch),),
+        args=(f"({after_id}" if after_id else "-",),
+        decode=lambda reply: [ident.decode() for ident in reply],
     )
 
 
@@ -126,7 +127,6 @@ def store_boundary(branch: BranchKey, fence: Fence, boundary: Boundary) -> Call[
 
     Storing the same boundary again is True.
     """
-    claims = (*boundary.entry_ids, *((boundary.attach_id,) if boundary.attach_id else ()))
     return Call(
         script="store_boundary",
         keys=(
@@ -137,7 +137,14 @@ def store_boundary(branch: BranchKey, fence: Fence, boundary: Boundary) -> Call[
             keys.branch_part(branch, "record"),
             keys.branch_part(branch, "sweeps"),
         ),
-        args=(fence.token, fence.number, boundary.id, dumps(boundary), *claims),
+        args=(
+            fence.token,
+            fence.number,
+            boundary.id,
+            dumps(boundary),
+            boundary.attach_id,
+            *boundary.entry_ids,
+        ),
         decode=truth,
     )
 

@@ -57,9 +57,18 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} does not go into the store")
 
 
+def _bare(value: object) -> bytes:
+    """JSON of a value whose body travels beside it."""
+    return orjson.dumps(value, default=lambda part: None if isinstance(part, bytes) else _plain(part))
+
+
 def loads(cls: type[T], text: bytes | str) -> T:
     """The ``cls`` that ``dumps`` wrote."""
     return cast(T, _reader(cast(Hashable, cls))(orjson.loads(text)))
+
+
+def _same(data: Any) -> Any:
+    return data
 
 
 @cache
@@ -67,16 +76,23 @@ def _reader(hint: Hashable) -> Callable[[Any], Any]:
     origin = get_origin(hint)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         hints = get_type_hints(hint)
-        readers = {f.name: _reader(hints[f.name]) for f in dataclasses.fields(hint)}
+        names = {f.name for f in dataclasses.fields(hint)}
+        readers = {name: _reader(hints[name]) for name in names}
+        converted = [(name, read) for name, read in readers.items() if read is not _same]
 
         def build(data: Any) -> Any:
-            return hint(**{name: read(data[name]) for name, read in readers.items() if name in data})
+            if not data.keys() <= names:  # a newer writer knows more
+                data = {name: value for name, value in data.items() if name in names}
+            for name, read in converted:
+                if name in data:
+                    data[name] = read(data[name])
+            return hint(**data)
 
         return build
     if origin in (Union, types.UnionType):
         inner = [arg for arg in get_args(hint) if arg is not type(None)]
         read = _reader(inner[0])
-        return lambda data: None if data is None else read(data)
+        return read if read is _same else lambda data: None if data is None else read(data)
     if origin is tuple:
         args = get_args(hint)
         if len(args) == 2 and args[1] is Ellipsis:
@@ -92,7 +108,7 @@ def _reader(hint: Hashable) -> Callable[[Any], Any]:
         return lambda data: {key: value(x) for key, x in data.items()}
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
-    return lambda data: data
+    return _same
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,16 +128,9 @@ class Packed:
 
 def pack(entry: Entry) -> Packed:
     """An entry as the append scripts take it."""
-    body = b""
-    ref = ""
-    bare: Entry = entry
-    if isinstance(entry, EventEntry):
-        body = entry.body
-        bare = dataclasses.replace(entry, body="")  # type: ignore[arg-type]  # bytes do not go into JSON
-        ref = digest_field(entry.object)
-    elif isinstance(entry, UnsealedEntry):
-        ref = digest_field(entry.object)
-    meta = dumps(bare)
+    body = entry.body if isinstance(entry, EventEntry) else b""
+    ref = digest_field(entry.object) if isinstance(entry, EventEntry | UnsealedEntry) else ""
+    meta = _bare(entry)
     return Packed(_NAMES[type(entry)], ref, meta, body, len(meta) + len(body) + OVERHEAD)
 
 
@@ -129,26 +138,24 @@ def unpack(ident: bytes, fields: Sequence[bytes]) -> Stored:
     """A stream entry (flat field list) as a value."""
     data = dict(zip(fields[::2], fields[1::2], strict=True))
     cls = _KINDS[data[b"k"].decode()]
-    entry = loads(cls, data[b"m"])
-    if isinstance(entry, EventEntry):
-        entry = dataclasses.replace(entry, body=data[b"b"])
-    elif isinstance(entry, SweepEntry):
-        entry = dataclasses.replace(
-            entry, first=data[b"f"] == b"1", count=int(data[b"c"]), released_hold=data[b"h"].decode()
-        )
+    values = orjson.loads(data[b"m"])
+    if cls is EventEntry:
+        values["body"] = data[b"b"]
+    elif cls is SweepEntry:
+        values.update(first=data[b"f"] == b"1", count=int(data[b"c"]), released_hold=data[b"h"].decode())
+    entry = _reader(cast(Hashable, cls))(values)
     return Stored(ident.decode(), entry, int(data[b"n"]))
 
 
 def pack_staged(item: StagedObject) -> tuple[str, bytes]:
     """A staged object as a hash field and its value: one line of JSON, then the body."""
-    meta = dumps(dataclasses.replace(item, body=""))  # type: ignore[arg-type]  # bytes do not go into JSON
-    return f"{item.namespace}|{item.name}", meta + b"\n" + item.body
+    return f"{item.namespace}|{item.name}", _bare(item) + b"\n" + item.body
 
 
 def unpack_staged(value: bytes) -> StagedObject:
     """The inverse of ``pack_staged``."""
     meta, _, body = value.partition(b"\n")
-    return dataclasses.replace(loads(StagedObject, meta), body=body)
+    return cast(StagedObject, _reader(StagedObject)({**orjson.loads(meta), "body": body}))
 
 
 def hash_items(reply: Any) -> dict[str, bytes]:

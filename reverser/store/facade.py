@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import redis
 import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     BusyLoadingError,
@@ -24,9 +25,10 @@ from redis.exceptions import (
     TimeoutError,
     TryAgainError,
 )
+from redis.retry import Retry
 
 from reverser.errors import SettingsInvalid, StoreUnavailable
-from reverser.store import appends, branches, leases, processes, settling, targets
+from reverser.store import appends, attribution, branches, leases, processes, settling, targets
 from reverser.store.calls import Call, script
 from reverser.store.hints import AsyncHints, Hints
 
@@ -38,6 +40,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEADLINE_S = 5.0
+MAX_CONNECTIONS = 48
 UNAVAILABLE = (
     ConnectionError,
     TimeoutError,
@@ -88,8 +91,11 @@ def _unavailable(error: Exception) -> StoreUnavailable:
 
 
 def _options(deadline_s: float) -> dict[str, Any]:
-    # One silent second try lets a pooled connection outlive a restart of Redis.
+    # Callers queue for a connection rather than fail, as long as the deadline allows. The one silent second
+    # try that goes with it lets a pooled connection outlive a restart of Redis.
     return {
+        "max_connections": MAX_CONNECTIONS,
+        "timeout": deadline_s,
         "socket_timeout": deadline_s,
         "socket_connect_timeout": deadline_s,
         "health_check_interval": 30,
@@ -189,6 +195,12 @@ class Store:
     forget_target = _Blocking(targets.forget_target)
     wake_target = _Blocking(targets.wake_target)
 
+    write_facts = _Blocking(attribution.write_facts)
+    read_slots = _Blocking(attribution.read_slots)
+    write_submitter = _Blocking(attribution.write_submitter)
+    read_submitter = _Blocking(attribution.read_submitter)
+    count_fact_keys = _Blocking(attribution.count_fact_keys)
+
     heartbeat = _Blocking(processes.heartbeat)
     heartbeats = _Blocking(processes.heartbeats)
     time_ms = _Blocking(processes.time_ms)
@@ -200,10 +212,9 @@ class Store:
     @classmethod
     def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> Store:
         """A store for ``url`` (redis://, rediss://, unix://). Nothing is sent yet."""
-        from redis.retry import Retry
-
-        retry = Retry(NoBackoff(), 1)
-        return cls(redis.Redis.from_url(url, retry=retry, **_options(deadline_s)))
+        options = {"retry": Retry(NoBackoff(), 1), **_options(deadline_s)}
+        pool = redis.BlockingConnectionPool.from_url(url, **options)
+        return cls(redis.Redis(connection_pool=pool))
 
     def run(self, call: Call[T]) -> T:
         """Send one call. Raises StoreUnavailable when Redis cannot serve it in time."""
@@ -312,6 +323,12 @@ class AsyncStore:
     forget_target = _Awaiting(targets.forget_target)
     wake_target = _Awaiting(targets.wake_target)
 
+    write_facts = _Awaiting(attribution.write_facts)
+    read_slots = _Awaiting(attribution.read_slots)
+    write_submitter = _Awaiting(attribution.write_submitter)
+    read_submitter = _Awaiting(attribution.read_submitter)
+    count_fact_keys = _Awaiting(attribution.count_fact_keys)
+
     heartbeat = _Awaiting(processes.heartbeat)
     heartbeats = _Awaiting(processes.heartbeats)
     time_ms = _Awaiting(processes.time_ms)
@@ -323,10 +340,9 @@ class AsyncStore:
     @classmethod
     def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> AsyncStore:
         """A store for ``url`` (redis://, rediss://, unix://). Nothing is sent yet."""
-        from redis.asyncio.retry import Retry
-
-        retry = Retry(NoBackoff(), 1)
-        return cls(redis.asyncio.Redis.from_url(url, retry=retry, **_options(deadline_s)))
+        options = {"retry": AsyncRetry(NoBackoff(), 1), **_options(deadline_s)}
+        pool = redis.asyncio.BlockingConnectionPool.from_url(url, **options)
+        return cls(redis.asyncio.Redis(connection_pool=pool))
 
     async def run(self, call: Call[T]) -> T:
         """Send one call. Raises StoreUnavailable when Redis cannot serve it in time."""

@@ -20,8 +20,8 @@ from reverser.store import keys
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A topic: ``target:<uid>``, ``wanted:<uid>``, ``request:<uid>``, ``branch:<id>``, ``gate``, ``due`` or
-    ``outcomes``.
+    """A topic: ``target:<uid>``, ``wanted:<uid>``, ``request:<uid>``, ``branch:<id>``, ``gate``, ``due``,
+    ``outcomes`` or ``authors``.
     """
 
     topic: str

@@ -19,6 +19,7 @@ GATES = f"{ROOT}:gates:v1"
 TARGET_PREFIX = f"{ROOT}:target:v1:"
 STAGING_PREFIX = f"{ROOT}:staging:v1:"
 HINT_PREFIX = f"{ROOT}:hint:"
+AUTHOR_FACTS = f"{ROOT}:author:v1:audit:"
 
 
 def escape(text: str) -> str:
@@ -121,3 +122,15 @@ def process_index(kind: str) -> str:
 def hint(topic: str) -> str:
     """A pub/sub channel."""
     return f"{HINT_PREFIX}{topic}"
+
+
+def author_slot(group_resource: str, *fields: str) -> str:
+    """Audit facts of a type: ``object:<uid>:<rv>``, ``object:<uid>:last``, ``object:<uid>:removal`` or
+    ``rv:<rv>``.
+    """
+    return ":".join((f"{AUTHOR_FACTS}{escape(group_resource)}", *(escape(field) for field in fields)))
+
+
+def author_command(request_uid: str) -> str:
+    """Who created a CommitRequest, as admission saw it."""
+    return f"{ROOT}:author:v1:command:{escape(request_uid)}"

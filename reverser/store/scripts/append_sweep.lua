@@ -22,7 +22,9 @@ if redis.call('HLEN', KEYS[11]) - 1 ~= count then return 'staging-mismatch' end
 -- The sweep that this one replaces makes room first, so a scope at its limit can still be made right.
 local superseding = old_id and redis.call('HEXISTS', KEYS[13], old_id) == 0
 if not superseding and full(KEYS[6], uid, ARGV[13], ARGV[14]) then return 'full' end
-if superseding and drop_entry(KEYS[5], KEYS[6], KEYS[13], KEYS[12], ARGV[23], old_id) then
+local freed = {}
+if superseding and drop_entry(KEYS[5], KEYS[13], KEYS[12], ARGV[23], old_id, freed) then
+  count_freed(KEYS[6], freed)
   redis.call('XADD', KEYS[17], 'MAXLEN', '~', ARGV[25], '*', 'o', ARGV[24],
     'id', 'superseded-' .. old_id, 'ms', int(now_ms()))
 end

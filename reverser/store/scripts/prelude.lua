@@ -54,13 +54,13 @@ local function fields_of(stream_key, id)
   return out
 end
 
--- Takes an entry out of the journal together with what hangs on it (J5, J8, J16).
-local function drop_entry(stream_key, bytes_key, claimed_key, sweeps_key, staging_prefix, id)
+-- Takes an entry out of the journal together with what hangs on it (J5, J16); its bytes are added to 'freed'.
+local function drop_entry(stream_key, claimed_key, sweeps_key, staging_prefix, id, freed)
   local entry = fields_of(stream_key, id)
   if not entry then return nil end
   redis.call('XDEL', stream_key, id)
   redis.call('HDEL', claimed_key, id)
-  count_bytes(bytes_key, entry.u, -tonumber(entry.n))
+  freed[entry.u] = (freed[entry.u] or 0) + tonumber(entry.n)
   if entry.k == 'sweep' then
     redis.call('DEL', staging_prefix .. entry.r)
     local field = entry.u .. '|' .. entry.s
@@ -79,6 +79,10 @@ local function raise_wanted(marks_key, scope, reason, parked_for)
     redis.call('HSET', marks_key, scope .. '|p', reason, scope .. '|t', int(till))
     redis.call('HINCRBY', marks_key, scope .. '|a', 1)
   end
+end
+
+local function count_freed(bytes_key, freed)
+  for uid, n in pairs(freed) do count_bytes(bytes_key, uid, -n) end
 end
 
 -- Every scope of a branch replays (J15, J19).

@@ -14,10 +14,10 @@ for _, id in ipairs(o.entries) do
   local claim = redis.call('HGET', KEYS[4], id)
   if claim and claim ~= o.boundary then return 0 end
 end
-local now = now_ms()
+local now, freed = now_ms(), {}
 local fresh = o.kind ~= 'unsealed'
 for _, id in ipairs(o.entries) do
-  local entry = drop_entry(KEYS[2], KEYS[3], KEYS[4], KEYS[5], o.staging_prefix, id)
+  local entry = drop_entry(KEYS[2], KEYS[4], KEYS[5], o.staging_prefix, id, freed)
   if entry then
     if entry.k == 'unsealed' then
       -- Shown once per object and reason (J20).
@@ -42,6 +42,7 @@ for _, id in ipairs(o.entries) do
     end
   end
 end
+count_freed(KEYS[3], freed)
 if o.boundary ~= '' then redis.call('HDEL', KEYS[6], o.boundary) end
 -- An intent goes once every window that it names is settled.
 local intents = redis.call('HGETALL', KEYS[7])

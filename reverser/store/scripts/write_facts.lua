@@ -1,0 +1,28 @@
+-- Audit facts into their slots. Repeating a batch changes nothing but the time to live.
+-- An exact slot that two authors claim names nobody: one of them reported a version he did not make.
+-- A removal keeps its first fact: asking again to delete what is being deleted changes nothing. Somebody
+-- else who asked earlier but is heard of later makes it uncertain. `last` is the newest by stage time.
+-- KEYS slots   ARGV ttl ms, hint channel, hint payload, then per slot: mode, author, stage time, value
+local CONFLICT = '{"conflict":true}'
+local ttl = ARGV[1]
+for i, key in ipairs(KEYS) do
+  local mode, author, stage, value = ARGV[4 * i], ARGV[4 * i + 1], ARGV[4 * i + 2], ARGV[4 * i + 3]
+  local before = redis.call('GET', key)
+  local keep = before
+  if before and before ~= CONFLICT then
+    local known, fact = pcall(cjson.decode, before)
+    if not known or type(fact) ~= 'table' then
+      keep = value
+    else
+      local stamp = fact.stageTimestamp or ''
+      if mode == 'last' then
+        if stage >= stamp then keep = value end
+      elseif fact.author ~= author then
+        if mode == 'claim' or stage == '' or stamp == '' or stage < stamp then keep = CONFLICT end
+      end
+    end
+  end
+  redis.call('SET', key, keep or value, 'PX', ttl)
+end
+if ARGV[3] ~= '' then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
+return #KEYS
