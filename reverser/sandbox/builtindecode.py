@@ -46,8 +46,22 @@ def _object(name: str, value: dict[str, Json], path: str, unknown: list[str]) ->
         elif item is None:
             result[key] = None
         else:
-            result[key] = _value(field.type, item, here, _Place(name, field, here), unknown)
+            decoded = _value(field.type, item, here, _Place(name, field, here), unknown)
+            if not _left_out(field, decoded):
+                result[key] = decoded
     return result
+
+
+def _left_out(field: Field, value: Json) -> bool:
+    """Whether the Go encoder leaves the field out: empty values of optional fields, except behind pointers.
+
+    An empty structure is a value, an empty list or map is none.
+    """
+    if value or not field.optional:
+        return False
+    if isinstance(value, dict):
+        return field.type.startswith("{}")
+    return isinstance(value, list) or (not field.pointer and not field.type.startswith("@"))
 
 
 class _Place:

@@ -90,6 +90,7 @@ class ApiServer:
         if self.config.state_dir is not None:
             self._journal = Journal(self.config.state_dir)
             self._journal.load(self.storage)
+        await self.audit.start()
         if self.config.record:
             self.storage.on_event.append(self.record.append)
         bootstrap.seed(self.storage, self.registry, ca=self.authority.pair.cert)
@@ -113,8 +114,7 @@ class ApiServer:
         try:
             await site.start()
         except OSError as error:
-            await self._runner.cleanup()
-            self._release()
+            await self.stop()
             raise SettingsInvalid(
                 [
                     f"cannot listen on {self.config.host}:{self.config.port} ({error.strerror}); "
@@ -124,7 +124,6 @@ class ApiServer:
         host, port = self._runner.addresses[0][:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if self.config.tls else 'http'}://{shown}:{port}"
-        await self.audit.start()
         if self.config.kubeconfig_out is not None:
             write_private(self.config.kubeconfig_out, self.kubeconfig(token=self.admin_token))
 

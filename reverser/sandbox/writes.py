@@ -298,8 +298,7 @@ class Writer:
                 time=metadata["creationTimestamp"],
                 schema=self._schema(resource),
             )
-        obj["metadata"]["managedFields"] = entries
-        return objects.ordered(resource, obj)
+        return objects.ordered(resource, _with_owners(obj, entries))
 
     def _prepared(self, call: Call, live: Obj, desired: Obj) -> Obj:
         """The successor of `live`: what the client may change from `desired`, everything else as it was."""
@@ -359,7 +358,7 @@ class Writer:
                 time=objects.now(),
                 schema=self._schema(call.resource),
             )
-        return new | {"metadata": new["metadata"] | {"managedFields": entries}}
+        return _with_owners(new, entries)
 
     def _validate(self, resource: Resource, obj: Obj, old: Obj | None) -> None:
         rtype = resource.rtype
@@ -416,6 +415,11 @@ class Writer:
         if resource.crd is not None:
             return resource.crd.merge_schema(resource.rtype.version)
         return merge_schema(resource.rtype.group, resource.rtype.kind)
+
+
+def _with_owners(obj: Obj, entries: list[Obj]) -> Obj:
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return obj | {"metadata": metadata | ({"managedFields": entries} if entries else {})}
 
 
 def _with_stored_version(crd: Obj) -> Obj:

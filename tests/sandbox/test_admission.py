@@ -38,7 +38,7 @@ def operations(webhook: Webhook) -> list[tuple[str, str]]:
 
 
 def test_what_is_reviewed(admin: Client, webhook: Webhook) -> None:
-    """Creates, updates and deletes, dry runs too; a collection one by one without names; never subresources."""
+    """Creates, updates, deletes and dry runs; a collection one by one, nameless; never subresources."""
     admin.ok("POST", CONFIGS, configuration(webhook))
     admin.ok("POST", CMS, configmap())
     admin.ok("POST", f"{CMS}?dryRun=All", configmap("dry"))

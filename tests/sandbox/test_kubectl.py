@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reverser.sandbox.thread import SandboxServer
-from tests.sandbox.client import eventually
+from tests.sandbox.client import Client, eventually
 
 _BESIDE = Path(sys.executable).with_name("kubectl")
 KUBECTL = str(_BESIDE) if _BESIDE.exists() else shutil.which("kubectl")
@@ -248,3 +248,20 @@ def test_client_certificate(sandbox: SandboxServer, tmp_path: Path) -> None:
     kubectl.run("create", "configmap", "menu", "--from-literal=a=b", KUBECONFIG=str(path))
     eventually(lambda: len(sandbox.audit_events()) == 2, "the audit events")
     assert {event["user"]["username"] for event in sandbox.audit_events()} == {"grace"}
+
+
+def test_product_resources(kubectl: Kubectl, admin: Client) -> None:
+    """The product's own definitions install, and each kind is listed with its printer columns."""
+    folder = Path(__file__).resolve().parents[2] / "deploy" / "crds"
+    kubectl.run("create", "-f", str(folder))
+    definitions = kubectl.json("get", "crds")["items"]
+    assert len(definitions) == len(list(folder.glob("*.yaml")))
+    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    for definition in definitions:
+        spec = definition["spec"]
+        [version] = [v for v in spec["versions"] if v["storage"]]
+        plural = spec["names"]["plural"]
+        assert "No resources found" in kubectl.run("get", f"{plural}.{spec['group']}", "-A")
+        table = admin.ok("GET", f"/apis/{spec['group']}/{version['name']}/{plural}", headers=accept)
+        shown = [column["name"] for column in table["columnDefinitions"]]
+        assert shown == ["Name", *(c["name"] for c in version["additionalPrinterColumns"])]

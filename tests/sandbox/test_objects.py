@@ -277,3 +277,20 @@ def test_metadata_only(admin: Client) -> None:
     assert found["kind"] == "PartialObjectMetadataList"
     assert found["items"][0].keys() == {"kind", "apiVersion", "metadata"}
     assert admin.request("GET", CMS, headers={"Accept": "application/cbor"})[0] == 406
+
+
+def test_empty_fields(admin: Client) -> None:
+    """Empty maps and lists vanish as a typed server drops them, empty structures stay."""
+    body = configmap()
+    body["metadata"] = {"name": "app", "labels": {}, "annotations": None}
+    body["data"] = {}
+    assert admin.ok("POST", CMS, body).keys() == {"kind", "apiVersion", "metadata"}
+    assert not {"labels", "annotations"} & admin.ok("GET", f"{CMS}/app")["metadata"].keys()
+    policy = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "all"},
+        "spec": {"podSelector": {}, "ingress": []},
+    }
+    made = admin.ok("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", policy)
+    assert made["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reverser.errors import SettingsInvalid
+from reverser.sandbox.__main__ import main
 from reverser.sandbox.thread import SandboxServer
 from tests.sandbox.client import DEADLINE, Client
 from tests.sandbox.test_custom_resources import CRDS, GIZMOS, crd, gizmo
@@ -122,7 +123,9 @@ def test_own_process(tmp_path: Path) -> None:
         assert started.wait(DEADLINE) == 0
 
 
-def test_bad_options(tmp_path: Path) -> None:
+def test_bad_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What cannot work is one clear line and exit code 2."""
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -137,14 +140,9 @@ def test_bad_options(tmp_path: Path) -> None:
             ),
         ]
         for arguments, text in cases:
-            done = subprocess.run(
-                [sys.executable, "-m", "reverser.sandbox", *arguments],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-                timeout=30,
-                check=False,
-            )
-            assert (done.returncode, done.stdout) == (2, ""), done.stderr
-            assert text in done.stderr
-            assert len(done.stderr.strip().splitlines()) == 1
+            monkeypatch.setattr(sys, "argv", ["sandbox", *arguments])
+            assert main() == 2
+            output = capsys.readouterr()
+            assert output.out == ""
+            assert text in output.err
+            assert len(output.err.strip().splitlines()) == 1
