@@ -52,6 +52,8 @@ PUSH_COOLDOWN_MS = 5_000
 RACE_ATTEMPTS = 3
 UNITS_PER_PUSH = 200
 CLOSED_GATE_RECHECK_MS = 30_000
+BLOCKED_RECHECK_SECONDS = 15.0
+REFUSED_BEFORE_GIVING_UP = 3
 
 
 @dataclass(slots=True)
@@ -65,6 +67,10 @@ class BranchMemory:
     """Failed attempts in a row."""
     retry_at: float = 0.0
     """Monotonic clock; nothing is attempted before."""
+    offenders: dict[str, float] = field(default_factory=dict)
+    """Windows that the remote's policy refuses: boundary id to when each is tried again (monotonic clock)."""
+    refusals: int = 0
+    """Refusals by policy in a row."""
     rescans: dict[str, int] = field(default_factory=dict)
     rescan_at: float = 0.0
 
@@ -101,20 +107,21 @@ class BranchWriter:
         while True:
             self._lease.check()
             try:
-                plan, targets = self._plan()
+                plan, waiting = self._plan()
+            except LostRace:
+                raise
             except TransientError as error:
-                if isinstance(error, LostRace):
-                    raise
-                return "", self._failed(error, self._store.time_ms())
+                return self._last_read(), self._failed(error, self._store.time_ms())
             self._settle_simple(plan)
             self._store_boundaries(plan)
-            self._report(plan)
+            self._report()
             now = self._store.time_ms()
-            wait = self._may_attempt(plan, now)
-            if wait is not None:
-                return plan.last_id, self._due(plan, wait, targets, now)
+            units = passable(plan.closed, waiting)
+            wait = self._seconds_to_attempt(units, now)
+            if wait > 0:
+                return plan.last_id, self._due(plan, wait, now, held=bool(waiting))
             try:
-                self._attempt(plan, targets)
+                self._attempt(units)
             except LostRace as race:
                 self._lease.check()
                 races += 1
@@ -141,7 +148,11 @@ class BranchWriter:
         memory.first_seen = {stored.id: memory.first_seen.get(stored.id, local) for stored in memory.entries}
         return memory.entries
 
-    def _plan(self) -> tuple[Plan, dict[str, TargetRef]]:
+    def _last_read(self) -> str:
+        return self._memory.entries[-1].id if self._memory.entries else ""
+
+    def _plan(self) -> tuple[Plan, set[str]]:
+        """The plan, and the boundaries of closed windows that may not go now (J15: gates; J18: offenders)."""
         entries = self._read_entries()
         boundaries = self._store.read_boundaries(self._branch)
         targets = {stored.entry.target.uid: stored.entry.target for stored in entries}
@@ -157,7 +168,13 @@ class BranchWriter:
             first_seen_ms=self._memory.first_seen,
             shutdown=self._edges.stopping(),
         )
-        return plan, targets
+        closed_gates = {uid for uid, found in settings.items() if found.present and not found.gate_open}
+        memory, clock = self._memory, time.monotonic()
+        alive = {unit.boundary.id for unit in plan.closed}
+        memory.offenders = {key: at for key, at in memory.offenders.items() if key in alive}
+        waiting = {key for key, at in memory.offenders.items() if at > clock}
+        waiting |= {unit.boundary.id for unit in plan.closed if unit.boundary.target.uid in closed_gates}
+        return plan, waiting
 
     def _settings(self, ref: TargetRef, provider: GitProvider | None) -> TargetSettings:
         target = self._edges.sources.target(ref)
@@ -204,23 +221,24 @@ class BranchWriter:
         if not self._store.settle(self._branch, self._lease.fence, settlement):
             self._lease.check()
 
-    def _may_attempt(self, plan: Plan, now: int) -> float | None:
-        """None = attempt now; else seconds until an attempt (``inf`` = nothing is there to attempt)."""
-        if not plan.closed:
+    def _seconds_to_attempt(self, units: Sequence[Unit], now: int) -> float:
+        """0 or less = now; ``inf`` = there is nothing to attempt."""
+        if not units:
             return float("inf")
         waits = [self._memory.retry_at - time.monotonic()]
         if not self._edges.stopping():
             record = self._store.read_branch(self._branch)
             waits.append((record.last_push_ms + PUSH_COOLDOWN_MS - now) / 1000)
-        wait = max(waits)
-        return wait if wait > 0 else None
+        return max(waits)
 
-    def _attempt(self, plan: Plan, targets: Mapping[str, TargetRef]) -> None:
-        """One attempt over the units that may go; a refused push is isolated to its offender (J18)."""
-        units = self._drop_displaced(plan.closed)[:UNITS_PER_PUSH]
+    def _attempt(self, closed: Sequence[Unit]) -> None:
+        """One attempt over the units that may go; a refused push is isolated to its offenders (J18)."""
+        units = self._drop_displaced(closed)[:UNITS_PER_PUSH]
         provider = self._edges.sources.provider(self._branch)
         if provider is None:
-            self._refuse_orphans(units)
+            for unit in units:
+                detail = f"GitProvider {self._branch.namespace}/{self._branch.provider} no longer exists"
+                self._retire(unit, reason="ProviderGone", detail=detail)
             return
         with self._edges.open_clone(self._branch, provider) as repository:
             attempt = Attempt(self._attempt_edges(provider, repository))
@@ -228,30 +246,42 @@ class BranchWriter:
             units = [unit for unit in units if unit.boundary.id not in settled]
             try:
                 attempt.write(units, base)
-            except RemoteRejected:
-                if len(units) < 2:
-                    raise
-                self._isolate(attempt, units)
+            except RemoteRejected as refusal:
+                self._isolate(attempt, units, refusal)
             repository.maintenance()
         self._healthy()
 
-    def _isolate(self, attempt: Attempt, units: Sequence[Unit]) -> None:
-        """Push window by window; the offenders stay, and with them whatever shares their folders (J17)."""
-        offenders: list[str] = []
-        refusal: RemoteRejected | None = None
+    def _isolate(self, attempt: Attempt, units: Sequence[Unit], refusal: RemoteRejected) -> None:
+        """Push window by window. Offenders stay, and with them whatever shares their folders (J17); when
+        nothing at all gets through, the rest is not tried either: the remote refuses the branch."""
+        delay = stalled_delay(self._memory.refusals)
+        again = time.monotonic() + delay
+        refused: set[str] = set()
+        passed = False
         for unit in units:
-            if unit not in passable(units, offenders):
+            if unit not in passable(units, refused):
+                continue
+            if len(units) == 1 or (len(refused) >= REFUSED_BEFORE_GIVING_UP and not passed):
+                refused.add(unit.boundary.id)
                 continue
             base, settled = attempt.prepare([unit])
             if unit.boundary.id in settled:
                 continue
             try:
                 attempt.write([unit], base)
+                passed = True
             except RemoteRejected as error:
-                offenders.append(unit.boundary.id)
-                refusal = refusal or error
-        if refusal is not None:
-            raise refusal
+                refused.add(unit.boundary.id)
+                refusal = error
+        self._memory.offenders.update(dict.fromkeys(refused, again))
+        self._memory.refusals += 1
+        self._note_failure(
+            refusal.reason,
+            str(refusal),
+            attempts=self._memory.refusals,
+            delay=delay,
+            now=self._store.time_ms(),
+        )
 
     def _drop_displaced(self, units: Sequence[Unit]) -> list[Unit]:
         """Settle what a successor's first sweep makes pointless (J17)."""
@@ -262,11 +292,6 @@ class BranchWriter:
         for unit in displaced.values():
             self._retire(unit, reason="Succeeded", detail="a successor of the target replays the folder")
         return [unit for unit in units if unit.boundary.id not in displaced]
-
-    def _refuse_orphans(self, units: Sequence[Unit]) -> None:
-        """The GitProvider is gone: there is nowhere to push to, and nobody to tell but the history."""
-        for unit in units:
-            self._retire(unit, reason="ProviderGone", detail=f"GitProvider {self._branch} no longer exists")
 
     def _retire(self, unit: Unit, *, reason: str, detail: str) -> None:
         self._settle(retirement_of(unit, branch=self._branch, reason=reason, detail=detail))
@@ -288,7 +313,11 @@ class BranchWriter:
     # -- how it went
 
     def _healthy(self) -> None:
-        self._memory.attempts, self._memory.retry_at = 0, 0.0
+        memory = self._memory
+        memory.attempts, memory.retry_at = 0, 0.0
+        if memory.offenders:
+            return
+        memory.refusals = 0
         before = self._store.read_branch_health(self._branch)
         if before is None or not before.ok:
             self._store.write_branch_health(
@@ -296,23 +325,31 @@ class BranchWriter:
             )
 
     def _failed(self, error: TransientError, now: int) -> int:
-        memory = self._memory
-        delay = transient_delay(memory.attempts, jitter=random.random(), asked=error.retry_after)  # noqa: S311
-        return self._remember_failure(type(error).__name__, str(error), delay, now)
+        delay = transient_delay(
+            self._memory.attempts,
+            jitter=random.random(),  # noqa: S311 - spreads retries, hides nothing
+            asked=error.retry_after,
+        )
+        return self._wait(type(error).__name__, str(error), delay, now)
 
     def _stalled(self, error: StalledError, now: int) -> int:
-        delay = stalled_delay(self._memory.attempts)
-        return self._remember_failure(error.reason, str(error), delay, now)
+        return self._wait(error.reason, str(error), BLOCKED_RECHECK_SECONDS, now)
 
-    def _remember_failure(self, reason: str, message: str, delay: float, now: int) -> int:
+    def _wait(self, reason: str, message: str, delay: float, now: int) -> int:
+        """The whole branch waits; answers when it is due again."""
         memory = self._memory
         memory.attempts += 1
         memory.retry_at = time.monotonic() + delay
+        self._note_failure(reason, message, attempts=memory.attempts, delay=delay, now=now)
+        return now + int(delay * 1000)
+
+    def _note_failure(self, reason: str, message: str, *, attempts: int, delay: float, now: int) -> None:
+        """What status shows of the branch, and one log line."""
         before = self._store.read_branch_health(self._branch)
         since = before.since_ms if before is not None and not before.ok else now
         self._store.write_branch_health(
             self._branch,
-            BranchHealth(ok=False, reason=reason, message=message, since_ms=since, attempts=memory.attempts),
+            BranchHealth(ok=False, reason=reason, message=message, since_ms=since, attempts=attempts),
         )
         logger.warning(
             "the branch cannot be written now",
@@ -323,9 +360,8 @@ class BranchWriter:
                 "retry_seconds": round(delay, 1),
             },
         )
-        return now + int(delay * 1000)
 
-    def _report(self, plan: Plan) -> None:
+    def _report(self) -> None:
         labels = metrics.branch_labels(self._branch)
         record = self._store.read_branch(self._branch)
         metrics.QUEUE_DEPTH.labels(*labels).set(record.entries)
@@ -335,18 +371,20 @@ class BranchWriter:
 
     # -- when next
 
-    def _due(self, plan: Plan, wait: float, targets: Mapping[str, TargetRef], now: int) -> int | None:
+    def _due(self, plan: Plan, wait: float, now: int, *, held: bool) -> int | None:
         moments = [plan.due_at_ms] if plan.due_at_ms is not None else []
         if wait != float("inf"):
             moments.append(now + int(wait * 1000) + 1)
-        if plan.unplanned:
+        if plan.unplanned or held:
             moments.append(now + CLOSED_GATE_RECHECK_MS)
-        rescan = self._rescan(targets, now)
+        clock = time.monotonic()
+        moments += [now + int(max(at - clock, 0) * 1000) for at in self._memory.offenders.values()]
+        rescan = self._rescan(now)
         if rescan is not None:
             moments.append(rescan)
         return min(moments) if moments else None
 
-    def _rescan(self, targets: Mapping[str, TargetRef], now: int) -> int | None:
+    def _rescan(self, now: int) -> int | None:
         """Look again at refused folders (with back-off); answers when to come back for the others (J14)."""
         refused = {
             uid: gate.path
