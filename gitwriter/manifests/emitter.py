@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from reverser.errors import YamlRefused
-
 from .limits import DEFAULT_LIMITS, Limits
 from .scalars import double_quoted, is_printable, number_text
 
@@ -170,7 +168,7 @@ def render_document(obj: Mapping[str, Any]) -> bytes:
     """An object as a new document: UTF-8, LF, no leading ``---``, one final newline.
 
     Order: apiVersion, kind, metadata, then the other top-level keys sorted; ``status`` is never written.
-    Raises TypeError or ValueError for values that JSON cannot hold, YamlRefused for too deep a nesting.
+    Raises TypeError or ValueError for values that a manifest cannot hold and for too deep a nesting.
     """
     return render_object(canonical_object(obj))
 
@@ -178,16 +176,14 @@ def render_document(obj: Mapping[str, Any]) -> bytes:
 def check_writable(obj: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
     """Refuse what no manifest can hold before anything is written.
 
-    Raises TypeError (a foreign type), ValueError (NaN, infinity) or YamlRefused (``too-deep``).
+    Raises TypeError (a foreign type) or ValueError (NaN, infinity, too deep a nesting).
     """
     level: list[Any] = [obj]
     depth = 0
     while level:
         depth += 1
         if depth > limits.depth + 1:
-            raise YamlRefused(
-                "too-deep", f"the object nests deeper than {limits.depth} levels; it cannot be written"
-            )
+            raise ValueError(f"the object nests deeper than {limits.depth} levels; it cannot be written")
         below: list[Any] = []
         for value in level:
             if isinstance(value, dict):

@@ -115,7 +115,7 @@ def edit_body(
         return EditResult(body, EditMode.SKIPPED, f"cannot be read: {error}")
     try:
         check_writable(dict(desired), limits=limits)
-    except (TypeError, ValueError, YamlRefused) as error:
+    except (TypeError, ValueError) as error:
         return EditResult(body, EditMode.SKIPPED, f"the object cannot be written as YAML: {error}")
     if (refusal := _refusal(loaded, desired)) is not None:
         return EditResult(body, EditMode.SKIPPED, refusal)
