@@ -50,7 +50,7 @@ class Journal:
         self.entries: list[Stored] = []
 
     def _add(self, at: float, entry: object, size: int = 100) -> str:
-        ms = T0 + int(at * 1000)
+        ms = T0 + round(at * 1000)
         taken = [int(stored.id.split("-")[1]) for stored in self.entries if stored.time_ms == ms]
         ident = f"{ms}-{max(taken, default=-1) + 1}"
         self.entries.append(Stored(ident, entry, size))  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ class Journal:
         **more: object,
     ) -> Plan:
         """The plan at second ``at`` over what had been appended by then."""
-        now = T0 + int(at * 1000)
+        now = T0 + round(at * 1000)
         seen = [stored for stored in self.entries if stored.time_ms <= now]
         return plan_windows(
             seen,

@@ -160,7 +160,7 @@ def _crashing_writer(
     settled: set[str] = set()
     for at in ends:
         last = at == ends[-1]
-        now = T0 + int(at * 1000)
+        now = T0 + round(at * 1000)
         view = Journal()
         view.entries = [s for s in journal.entries if s.id not in settled and s.time_ms <= now]
         plan = view.plan(at, targets, tuple(stored), limit=limit)
