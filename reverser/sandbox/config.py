@@ -10,9 +10,10 @@ from reverser.sandbox.audit import AuditWebhook
 class SandboxConfig:
     """Addresses, files and habits of one sandbox. Times are in seconds.
 
-    `port` 0 takes a free one. Without `state_dir` everything is lost at the end. `watch_cache` and
-    `watch_list` off imitate servers started without the watch cache, or without streaming lists. `record`
-    keeps every version of every object in memory for oracles.
+    `port` 0 takes a free one, with a state directory the same as last time where that is free. Without
+    `state_dir` everything is lost at the end. `watch_cache` and `watch_list` off imitate servers started
+    without the watch cache, or without streaming lists. `record` keeps every version of every object in
+    memory for oracles.
     """
 
     host: str = "127.0.0.1"

@@ -108,24 +108,34 @@ class ApiServer:
         server = web.Server(self._handle, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN)
         await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, self.config.host, self.config.port, ssl_context=self._tls(), backlog=1024
-        )
-        try:
-            await site.start()
-        except OSError as error:
-            await self.stop()
-            raise SettingsInvalid(
-                [
-                    f"cannot listen on {self.config.host}:{self.config.port} ({error.strerror}); "
-                    "choose another port"
-                ]
-            ) from error
+        await self._listen(self._runner)
         host, port = self._runner.addresses[0][:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if self.config.tls else 'http'}://{shown}:{port}"
         if self.config.kubeconfig_out is not None:
             write_private(self.config.kubeconfig_out, self.kubeconfig(token=self.admin_token))
+
+    async def _listen(self, runner: web.ServerRunner) -> None:
+        """Open the port that is asked for; where any will do, the one of the last start if it is free."""
+        config = self.config
+        memory = config.state_dir / "port" if config.state_dir is not None else None
+        ports = [config.port]
+        if not config.port and memory is not None and memory.exists():
+            ports.insert(0, int(memory.read_text()))
+        for port in ports:
+            site = web.TCPSite(runner, config.host, port, ssl_context=self._tls(), backlog=1024)
+            try:
+                await site.start()
+                break
+            except OSError as error:
+                if port != ports[-1]:
+                    continue
+                await self.stop()
+                raise SettingsInvalid(
+                    [f"cannot listen on {config.host}:{port} ({error.strerror}); choose another port"]
+                ) from error
+        if memory is not None:
+            write_private(memory, str(runner.addresses[0][1]).encode())
 
     async def stop(self) -> None:
         """End all streams, close the port, send the last audit events."""

@@ -71,6 +71,7 @@ class SandboxServer:
             self._server = self._run(self._started())
         except BaseException:
             self._end_loop()
+            self._folder.cleanup()
             raise
         return self
 

@@ -32,11 +32,12 @@ from reverser.sandbox.status import (
     already_exists,
     bad_request,
     conflict,
+    internal,
     invalid,
     not_found,
     unsupported_media,
 )
-from reverser.sandbox.storage import Storage
+from reverser.sandbox.storage import Event, EventType, Storage
 from reverser.sandbox.validate import validate_builtin
 
 Obj = dict[str, Any]
@@ -68,11 +69,16 @@ class Writer:
         self._admission = admission
         self._lifecycle = lifecycle
         self._allocator = SequentialAllocator()
+        storage.on_event.append(self._freed)
 
     def restore(self) -> None:
         """Learn which addresses the stored Services hold."""
         for service in self._storage.items(("", "services"), None):
             self._allocator.reserve(service)
+
+    def _freed(self, event: Event) -> None:
+        if event.resource == ("", "services") and event.type is EventType.DELETED:
+            self._allocator.release(event.obj)
 
     async def create(self, call: Call, obj: Obj | None = None) -> Obj:
         """Store a new object (by default the one in the body); returns it as the request's version shows
@@ -286,7 +292,10 @@ class Writer:
             obj = {key: value for key, value in obj.items() if key != "status"}
         if resource.crd is None:
             allocator = None if call.dry_run else self._allocator
-            obj = apply_defaults(rtype.group, rtype.version, rtype.kind, obj, allocator=allocator)
+            try:
+                obj = apply_defaults(rtype.group, rtype.version, rtype.kind, obj, allocator=allocator)
+            except LookupError as error:
+                raise internal(f"failed to allocate: {error}") from error
         entries = metadata.get("managedFields")
         if not (call.content_type == APPLY_PATCH and entries):
             entries = managed.track(

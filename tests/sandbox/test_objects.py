@@ -294,3 +294,19 @@ def test_empty_fields(admin: Client) -> None:
     }
     made = admin.ok("POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", policy)
     assert made["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
+
+
+def test_service_addresses(admin: Client) -> None:
+    """Each Service has its own address and keeps it; a deleted one's is given out again."""
+    path = "/api/v1/namespaces/default/services"
+
+    def service(name: str) -> dict[str, object]:
+        spec = {"selector": {"a": "b"}, "ports": [{"port": 80}]}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+    first, second = admin.ok("POST", path, service("a")), admin.ok("POST", path, service("b"))
+    assert first["spec"]["clusterIP"] != second["spec"]["clusterIP"]
+    again = admin.ok("PUT", f"{path}/a", service("a"))
+    assert again["spec"]["clusterIP"] == first["spec"]["clusterIP"]
+    admin.ok("DELETE", f"{path}/a")
+    assert admin.ok("POST", path, service("c"))["spec"]["clusterIP"] == first["spec"]["clusterIP"]

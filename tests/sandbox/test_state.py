@@ -30,8 +30,10 @@ def test_restart(tmp_path: Path) -> None:
         admin.ok("POST", CMS, configmap("gone"))
         admin.ok("DELETE", f"{CMS}/gone")
         token, ca, version = first.token, first.ca_cert, first.resource_version()
+        url = first.url
     with SandboxServer(tmp_path) as second:
         admin = Client(second, token)
+        assert second.url == url
         assert (second.token, second.ca_cert, second.resource_version()) == (token, ca, version)
         assert admin.ok("GET", f"{CMS}/app") == made
         assert admin.request("GET", f"{CMS}/gone")[0] == 404
