@@ -5,14 +5,21 @@ that is killed must not leave a push running behind its successor's back. Every 
 own process group, is killed as a group at its deadline or when it falls silent for too long, and asks the
 kernel to be killed when the thread that started it dies. Arguments are a list, never a shell string, and
 the environment is given whole: nothing is inherited.
+
+The request to the kernel is made by ``setpriv`` between us and the program. Making it between fork and exec
+would forbid the cheap kind of fork, and the other kind copies the page tables of a large worker each time
+(measured: 126 ms instead of 4 at 400 MB). Where there is no setpriv, that is still what happens.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
+import functools
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import time
@@ -66,10 +73,35 @@ def _die_with(parent: int) -> Callable[[], None] | None:
     return hook
 
 
+@functools.cache
+def _launcher() -> tuple[str, ...]:
+    """The command that makes what follows it die with its parent; empty where there is none."""
+    found = shutil.which("setpriv")
+    if found is None:
+        return ()
+    words = (found, "--pdeathsig", "KILL", "--")
+    try:
+        known = subprocess.run([*words, found, "--version"], capture_output=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return words if known.returncode == 0 else ()
+
+
+def _program(name: str, env: Mapping[str, str]) -> str:
+    found = shutil.which(name, path=env.get("PATH", os.defpath))
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    return found
+
+
 def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start a child with pipes on all three streams; the caller ends it with ``stop``."""
+    """Start a child with pipes on all three streams; the caller ends it with ``stop``.
+
+    Raises FileNotFoundError when there is no such program.
+    """
+    launcher = _launcher()
     return subprocess.Popen(
-        list(argv),
+        [*launcher, _program(argv[0], env), *argv[1:]],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -77,7 +109,7 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = Non
         cwd=cwd if cwd is not None else "/",
         start_new_session=True,
         umask=0o077,
-        preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - calls two libc functions, takes no lock
+        preexec_fn=None if launcher else _die_with(os.getpid()),  # noqa: PLW1509 - takes no lock
     )
 
 

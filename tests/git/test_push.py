@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -150,3 +156,76 @@ def test_report_line_of_the_right_branch() -> None:
     text = b"To x\n!\tabc:refs/heads/other\t[rejected]\n \tabc:refs/heads/main\ta..b\nDone\n"
     assert parse_report(text, "main") == RefReport(" ", "a..b")
     assert parse_report(b"error: failed to push some refs", "main") is None
+
+
+def test_two_writers_lose_nothing(tmp_path: Path, remote: Remote, origin: Path) -> None:
+    """F08: writers that race on one branch each build again on what they lost to; every change arrives
+    once, on one line of history."""
+
+    def writer(name: str) -> None:
+        with BareRepository.open_or_create(tmp_path / name, remote.url.text) as repo:
+            for number in range(5):
+                _push_until_it_arrives(repo, remote, f"live/{name}-{number}")
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(writer, ["a", "b"]))
+    expected = {f"live/{name}-{number}" for name in "ab" for number in range(5)}
+    assert set(git(origin, "ls-tree", "-r", "--name-only", "main").split()) == expected
+    assert git(origin, "rev-list", "--count", "main") == "10"
+    assert git(origin, "rev-list", "--min-parents=2", "main") == ""
+
+
+def _push_until_it_arrives(repo: BareRepository, remote: Remote, path: str) -> None:
+    for _ in range(50):
+        tip = repo.fetch(remote, repo.list_remote(remote).branches).get("main")
+        new = repo.commit(
+            parent=tip, files={path: b"x"}, author=ALICE, committer=OPERATOR, when=WHEN, message=b"m"
+        )
+        try:
+            repo.push(remote, branch="main", new=new, expected=tip)
+        except LostRace:
+            continue
+        return
+    raise AssertionError("the push never arrived")
+
+
+def test_a_killed_writer_takes_its_push_along(
+    tmp_path: Path, repo: BareRepository, remote: Remote, origin: Path, tip: str
+) -> None:
+    """J15: after kill -9 in mid-push no git of the writer is left, and the next writer finds its clone
+    sound and the branch in one of two states."""
+    hook(origin, "pre-receive", f"touch {tmp_path}/inside; sleep 1")
+    new = change(repo, tip, "1")
+    repo.close()
+    script = f"""
+        from pathlib import Path
+        from gitwriter.git.remote import Remote
+        from gitwriter.git.repository import BareRepository
+        with BareRepository.open_or_create(Path({str(repo.path)!r}), {remote.url.text!r}) as repo:
+            repo.push(Remote.of({remote.url.text!r}), branch="main", new={new!r}, expected={tip!r})
+    """
+    root = Path(__file__).parents[2]
+    writer = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], cwd=root)
+    _wait_for(lambda: (tmp_path / "inside").exists())
+    writer.kill()
+    writer.wait()
+    needle = f"{new}:refs/heads/main".encode()
+    _wait_for(lambda: not any(needle in _arguments(process) for process in Path("/proc").glob("[0-9]*")))
+    with BareRepository.open_or_create(repo.path, remote.url.text) as again:
+        now = again.fetch(remote, again.list_remote(remote).branches)["main"]
+        assert now in (tip, new)
+        assert again.has_commit(new)
+
+
+def _arguments(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

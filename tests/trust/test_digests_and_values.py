@@ -93,6 +93,12 @@ def test_silent_children_are_killed_and_lively_ones_are_not() -> None:
     assert lively.stdout.split() == [b"1", b"2", b"3", b"4", b"5"]
 
 
+def test_a_missing_program_is_told_at_once() -> None:
+    """There is no child to wait for."""
+    with pytest.raises(FileNotFoundError):
+        run(["/absent/program"], env={}, deadline=5)
+
+
 def test_large_input_and_output_do_not_block() -> None:
     """Feeding and reading happen at once; a child that does not read ends normally."""
     data = os.urandom(3_000_000)
@@ -106,11 +112,15 @@ def test_nothing_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["/usr/bin/env"], env={"A": "b"}, deadline=10).stdout == b"A=b\n"
 
 
-def test_children_die_with_their_parent(tmp_path: Path) -> None:
-    """J15: kill -9 of the parent takes the child along."""
+@pytest.mark.parametrize("launcher", [True, False])
+def test_children_die_with_their_parent(tmp_path: Path, launcher: bool) -> None:
+    """J15: kill -9 of the parent takes the child along, with setpriv and without."""
     script = f"""
-        import os, threading
-        from reverser.trust.child import run
+        import os
+        from reverser.trust import child
+        if not {launcher}:
+            child._launcher = lambda: ()
+        run = child.run
         body = "echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 60"
         run(["sh", "-c", body], env={{"PATH": os.environ["PATH"]}}, deadline=60)
     """
