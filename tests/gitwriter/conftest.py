@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import uuid
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import redis
 
 from gitwriter.runtime import WriterRuntime
 from reverser.config import load_config
 from reverser.errors import KubeNotFound
 from reverser.store import Store
+from reverser.store.appends import Limits
 from reverser.store.model import (
     AppendId,
     AppendStatus,
@@ -35,6 +38,7 @@ from reverser.store.model import (
 )
 from reverser.supervision.gitview import GitView
 
+PREFIX = "/apis/configbutler.ai/v1alpha3/namespaces/shop"
 CONFIGMAPS = TypeRef("", "v1", "configmaps", "ConfigMap", True)
 LIMITS_BYTES = 1 << 30
 
@@ -66,6 +70,8 @@ class World:
     target: TargetRef
     fence: Fence
     epoch: str
+    redis: redis.Redis
+    new_runtime: Callable[[], WriterRuntime]
     sequence: int = 0
     session: str = field(default_factory=lambda: uuid.uuid4().hex)
     last: AppendId | None = None
@@ -89,8 +95,6 @@ class World:
             body=body,
             author=Author(author) if author else None,
         )
-        from reverser.store.appends import Limits
-
         status = self.store.append_events(
             self.branch,
             self.scope(),
@@ -107,8 +111,6 @@ class World:
 
     def sweep(self, objects: dict[str, str]) -> None:
         """Append a complete replay of the ConfigMaps of the namespace."""
-        from reverser.store.appends import Limits
-
         replay_id = uuid.uuid4().hex
         staged = [
             StagedObject("shop", name, Presence.FULL, orjson.dumps(configmap(name, value)))
@@ -154,9 +156,30 @@ class World:
         """Change the provider's commit window."""
         self.provider["spec"]["push"] = {"commitWindow": text}
 
+    def subjects(self) -> list[str]:
+        """Commit subjects, newest first."""
+        return [commit.subject for commit in self.git.log()]
+
+    def expire_lease(self) -> None:
+        """The lease of a writer that died is over."""
+        for key in self.redis.scan_iter("*lease*branch*"):
+            self.redis.delete(key)
+
+    def second_target(self, name: str) -> World:
+        """Another target of the branch, at a folder of its own name."""
+        ref = TargetRef(f"uid-{name}", "shop", name)
+        self.cluster.objects[f"{PREFIX}/gittargets/{name}"] = {
+            "metadata": {"name": name, "namespace": "shop", "uid": ref.uid, "generation": 1},
+            "spec": {"providerRef": {"name": "gp"}, "branch": "main", "path": name},
+        }
+        fence = self.store.acquire_lease(LeaseKind.TARGET, ref.uid, "token", 600_000, "test")
+        assert fence is not None
+        self.store.write_gate(ref.uid, Gate(open=True, generation=1, branch=self.branch, path=name))
+        return replace(self, target=ref, fence=fence, sequence=0, session=uuid.uuid4().hex, last=None)
+
     @property
     def provider(self) -> dict[str, Any]:
-        return self.cluster.objects["/apis/configbutler.ai/v1alpha3/namespaces/shop/gitproviders/gp"]
+        return self.cluster.objects[f"{PREFIX}/gitproviders/gp"]
 
 
 def configmap(name: str, value: str) -> dict[str, Any]:
@@ -170,13 +193,12 @@ def configmap(name: str, value: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def world(store: Store, tmp_path: Path) -> World:
+def world(store: Store, redis_url: str, tmp_path: Path) -> World:
     """A branch ``main`` of an empty repository, target path ``live``, commit window 0."""
     repository = tmp_path / "remote.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(repository)], check=True)
     cluster = Cluster()
-    prefix = "/apis/configbutler.ai/v1alpha3/namespaces/shop"
-    cluster.objects[f"{prefix}/gitproviders/gp"] = {
+    cluster.objects[f"{PREFIX}/gitproviders/gp"] = {
         "metadata": {"name": "gp", "namespace": "shop", "uid": "p1", "generation": 1},
         "spec": {
             "url": f"file://{repository}",
@@ -184,7 +206,7 @@ def world(store: Store, tmp_path: Path) -> World:
             "push": {"commitWindow": "0s"},
         },
     }
-    cluster.objects[f"{prefix}/gittargets/gt"] = {
+    cluster.objects[f"{PREFIX}/gittargets/gt"] = {
         "metadata": {"name": "gt", "namespace": "shop", "uid": "t1", "generation": 1},
         "spec": {"providerRef": {"name": "gp"}, "branch": "main", "path": "live"},
     }
@@ -195,11 +217,16 @@ def world(store: Store, tmp_path: Path) -> World:
     assert fence is not None
     store.write_gate(target.uid, Gate(open=True, generation=1, branch=branch, path="live"))
     config = load_config({"REVERSER_STATE_DIR": str(tmp_path / "state")})
-    runtime = WriterRuntime(store=store, kube=cluster, config=config)  # type: ignore[arg-type]
+
+    def new_runtime() -> WriterRuntime:
+        return WriterRuntime(store=store, kube=cluster, config=config)  # type: ignore[arg-type]
+
     return World(
         store=store,
         cluster=cluster,
-        runtime=runtime,
+        runtime=new_runtime(),
+        new_runtime=new_runtime,
+        redis=redis.Redis.from_url(redis_url),
         git=GitView(repository, "main"),
         repository=repository,
         branch=branch,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 
+import pytest
+
 from reverser.store.model import OutcomeKind
-from tests.gitwriter.conftest import World
+from tests.gitwriter.conftest import PREFIX, World
 
 FILE = "live/shop/configmaps/menu.yaml"
 
@@ -117,8 +120,8 @@ def shutdown_write(world: World) -> None:
     world.write()
 
 
-def seed(world: World, path: str, content: str) -> None:
-    """Commit a file as a human, through a private clone."""
+def seed(world: World, path: str, content: str, *, orphan: bool = False) -> None:
+    """Commit a file as a human, through a private clone; ``orphan`` replaces the branch's history."""
     clone = world.repository.parent / "human"
     if not clone.exists():
         subprocess.run(
@@ -126,9 +129,116 @@ def seed(world: World, path: str, content: str) -> None:
         )
     git = ["git", "-C", str(clone), "-c", "user.name=Human", "-c", "user.email=human@lab.test"]
     subprocess.run([*git, "pull", "-q", "origin", "main"], capture_output=True)
+    if orphan:
+        subprocess.run([*git, "checkout", "-q", "--orphan", "fresh"], check=True)
+        subprocess.run([*git, "rm", "-rqf", "."], check=True)
     file = clone / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(content)
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "human"], check=True)
-    subprocess.run([*git, "push", "-q", "origin", "HEAD:main"], check=True)
+    subprocess.run([*git, "push", "-q", "--force", "origin", "HEAD:main"], check=True)
+
+
+def test_closed_gate_holds_a_finalized_window(world: World) -> None:
+    """J21, B05: a window that closed before its gate did waits; it goes once the gate is open again."""
+    hook(world, "exit 1")
+    world.event("a", "1")
+    world.write()
+    assert world.git.tip() == ""
+    hook(world, "exit 0")
+    gate = world.store.read_gate(world.target.uid)
+    assert gate is not None
+    world.store.write_gate(world.target.uid, dataclasses.replace(gate, open=False))
+    restart(world)
+    shutdown_write(world)
+    assert world.git.tip() == ""
+    assert world.pending() == 1
+    world.store.write_gate(world.target.uid, gate)
+    shutdown_write(world)
+    assert world.subjects() == ["[UPDATE] v1/configmaps/a"]
+
+
+def test_policy_refusal_keeps_the_offender_and_lets_others_pass(world: World) -> None:
+    """J18, pain 90, 92: the window that the hook refuses stays, with its words; its neighbours are pushed."""
+    other = world.second_target("other")
+    hook(
+        world,
+        "while read old new ref; do git ls-tree -r $new | grep -q bad.yaml && "
+        "{ echo 'no bad here' >&2; exit 1; }; done; exit 0",
+    )
+    world.event("bad", "1")
+    other.event("good", "1")
+    world.write()
+    assert world.subjects() == ["[UPDATE] v1/configmaps/good"]
+    assert world.pending() == 1
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None and not health.ok
+    assert "no bad here" in health.message
+    hook(world, "exit 0")
+    restart(world)
+    shutdown_write(world)
+    assert world.subjects()[0] == "[UPDATE] v1/configmaps/bad"
+    assert world.pending() == 0
+
+
+def test_retired_target_settles_its_open_entries_and_wants_a_replay(world: World) -> None:
+    """J22: the GitTarget is gone; what it had outside finalized windows is settled as retired."""
+    world.set_window("60s")
+    world.event("a", "1")
+    del world.cluster.objects[f"{PREFIX}/gittargets/gt"]
+    world.write()
+    assert world.pending() == 0
+    assert world.git.tip() == ""
+    kinds = [item.kind for _id, item in world.store.read_outcomes("0-0", 10, 0)]
+    assert kinds == [OutcomeKind.RETIRED]
+    assert world.store.read_marks(world.target.uid)[world.scope()].needs_replay
+
+
+def test_push_that_arrived_before_the_crash_is_recognised(world: World) -> None:
+    """J15, E18: killed after the remote accepted, before settling: no second commit, its sha is known."""
+    world.event("a", "1")
+
+    class Killed(BaseException):
+        pass
+
+    def dying(*_args: object, **_kwargs: object) -> bool:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(world.store), "settle", dying)
+        with pytest.raises(Killed):
+            world.write()
+    tip = world.git.tip()
+    assert tip
+    world.expire_lease()
+    restart(world)
+    shutdown_write(world)
+    assert world.git.tip() == tip
+    assert world.pending() == 0
+    (outcome,) = [item for _id, item in world.store.read_outcomes("0-0", 10, 0)]
+    assert (outcome.kind, outcome.commit) == (OutcomeKind.PUSHED, tip)
+
+
+def test_rewritten_history_replays_every_scope(world: World) -> None:
+    """J19, pain 94: after a force-push the change goes on top of the new tip and a replay is wanted."""
+    world.event("a", "1")
+    world.write()
+    seed(world, "other.txt", "x", orphan=True)
+    world.event("b", "1")
+    shutdown_write(world)
+    assert world.subjects() == ["[UPDATE] v1/configmaps/b", "human"]
+    assert world.store.read_marks(world.target.uid)[world.scope()].needs_replay
+
+
+def hook(world: World, body: str) -> None:
+    """Install a pre-receive hook in the remote."""
+    path = world.repository / "hooks" / "pre-receive"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def restart(world: World) -> None:
+    """A new writer process: nothing is remembered but the journal."""
+    world.runtime = world.new_runtime()
