@@ -68,6 +68,8 @@ def settle(branch: BranchKey, fence: Fence, settlement: Settlement) -> Call[bool
             ]
             for request_uid, answer in requests.items()
         ],
+        "request_prefix": keys.request(""),
+        "request_hint": keys.hint("request:"),
         "target_hint": keys.hint(f"target:{uid}"),
         "outcome_hint": keys.hint("outcomes"),
     }

@@ -331,6 +331,14 @@ def test_every_request_of_a_settlement_gets_its_answer(world: World, writer: Fen
     assert {outcome.id for _, outcome in world.store.read_outcomes()} >= {"o-cr-1", "o-cr-2"}
 
 
+def test_no_request_stays_without_an_answer(world: World, writer: Fence):
+    """J7: an attach that is settled has the outcome of its settlement, whoever forgot to name it."""
+    world.store.append_attach(BRANCH, world.fence, attach("cr:1%"))
+    world.settle(writer, world.ids(), OutcomeKind.RETIRED, id="o1")
+    assert world.store.attach_outcome("cr:1%").id == "o1"
+    assert world.store.append_attach(BRANCH, world.fence, attach("cr:1%")) is AppendStatus.TERMINAL
+
+
 def test_bytes_never_drift(world: World, writer: Fence):
     """J8: what is counted is what is there, whatever came and went."""
     world.append(event("x"), event("y", b"z" * 77))

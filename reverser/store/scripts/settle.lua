@@ -27,6 +27,12 @@ for _, id in ipairs(o.entries) do
       end
     elseif entry.k == 'event' and (o.kind == 'pushed' or o.kind == 'no-change') then
       redis.call('HDEL', KEYS[14], entry.o)
+    elseif entry.k == 'attach' then
+      -- Every attach gets an outcome (J7): one of its own below, or that of the settlement.
+      local request = cjson.decode(entry.m).uid
+      local mark = o.request_prefix .. request:gsub('%%', '%%25'):gsub(':', '%%3A')
+      redis.call('SET', mark, int(now) .. ' ' .. outcome, 'EX', o.request_ttl)
+      redis.call('PUBLISH', o.request_hint .. request, '')
     elseif entry.k == 'retire' then
       for _, member in ipairs(redis.call('SMEMBERS', KEYS[16])) do
         if member:match('^[^|]*') == entry.u then redis.call('SREM', KEYS[16], member) end
