@@ -9,7 +9,7 @@ not hold up the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from . import fields, tokens
@@ -25,10 +25,10 @@ from .changes import (
     Upsert,
     is_sensitive,
 )
-from .editing import EditMode, EditResult, edit_document
+from .editing import EditMode, EditResult
 from .fields import load_mapping
-from .filework import DesiredDocument, FileWork
-from .guards import leak
+from .filework import DesiredDocument, FileWork, would_change
+from .guards import Exclusion, leak
 from .identity import ObjectKey, placement_sort_key
 from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
@@ -40,14 +40,6 @@ from .newdocuments import NewDocument, render_new, split_by_sensitivity, subject
 from .placement.resolve import Placer, Registration, registration
 from .placement.safety import append_refusal, path_problem
 from .tree import Tree
-
-
-@dataclass(frozen=True, slots=True)
-class Exclusion:
-    """Why a change is left out of an attempt."""
-
-    code: SkipReason
-    message: str
 
 
 class Draft:
@@ -89,7 +81,7 @@ class Draft:
             if isinstance(change, Upsert | Delete):
                 last[change.key] = number
         for number, change in enumerate(changes):
-            if number in self._excluded:
+            if not self._runs(number):
                 excluded = self._excluded[number]
                 self._skip(number, excluded.code, excluded.message)
             elif isinstance(change, Upsert | Delete) and last[change.key] != number:
@@ -105,9 +97,12 @@ class Draft:
                 self._patch(number, change)
         self._place_new()
         for number, change in enumerate(changes):
-            if isinstance(change, Sweep) and number not in self._excluded:
+            if isinstance(change, Sweep) and self._runs(number):
                 self._sweep(number, change)
         self._apply()
+
+    def _runs(self, number: int) -> bool:
+        return number not in self._excluded or self._excluded[number].builds_only
 
     def _note(
         self,
@@ -256,7 +251,7 @@ class Draft:
         elif self._holds_placeholders(number, change, ref, kept):
             return
         desired = DesiredDocument(value, kept, change.optional)
-        if not change.update and self._would_change(ref, desired):
+        if not change.update and would_change(self._bytes(ref.path), ref.fact.index, desired):
             self._skip(
                 number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", ref.path
             )
@@ -289,13 +284,6 @@ class Draft:
         if text:
             self._skip(number, SkipReason.RENDER_DOES_NOT_MATCH_LIVE, text, ref.path)
         return bool(text)
-
-    def _would_change(self, ref: DocumentRef, desired: DesiredDocument) -> bool:
-        data = self._bytes(ref.path)
-        result = edit_document(
-            data, ref.fact.index, desired.value, keep=desired.keep, optional=desired.optional
-        )
-        return result.mode is not EditMode.NO_CHANGE
 
     def _merge_edits(self, number: int, edits: KustomizationEdits) -> None:
         self._kustomization(edits.path, edits.directory).merge(edits)
@@ -349,6 +337,9 @@ class Draft:
             work = self._works.get(ref.path)
             if work is not None and ref.fact.index in work.removals:
                 continue
+            if number in self._excluded and ref.path in self._inventory.context.reaches:
+                self._skip(number, self._excluded[number].code, self._excluded[number].message, ref.path)
+                continue
             if self._policy.hold_sweep_deletes:
                 self.held += 1
                 self._skip(number, SkipReason.HELD, "the deletion is held by the sweep brake", ref.path)
@@ -374,6 +365,11 @@ class Draft:
             self._fan_in(number, ref)
             return
         assignments = dict(change.assignments)
+        if not fields.are_disjoint(assignments):
+            self._skip(
+                number, SkipReason.PATCH_UNSAFE, "the fields to set are empty or contain each other", ref.path
+            )
+            return
         if ref.path in self._inventory.context.reaches:
             routed = self._router.route_patch(change, ref, assignments)
             for edits in routed.edits:
@@ -454,11 +450,15 @@ class Draft:
         self.registered.add(number)
 
     def _add(self, path: str, member: NewDocument, *, inherits: bool) -> None:
+        try:
+            rendered = render_new(member.change, self._policy.ignore_fields, inherits_namespace=inherits)
+        except (YamlError, TypeError, ValueError) as error:
+            self._skip(member.number, SkipReason.UNREADABLE_RESULT, str(error), path)
+            return
         work = self._work(path)
         if member.change.sensitive:
-            work.whole = member.change.sealed
+            work.whole = rendered
         else:
-            rendered = render_new(member.change, self._policy.ignore_fields, inherits_namespace=inherits)
             work.appended[member.key] = rendered
         self._own(member.number, path)
         place = member.place

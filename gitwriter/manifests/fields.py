@@ -37,6 +37,16 @@ def split_pointer(pointer: str) -> list[str]:
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer[1:].split("/")]
 
 
+def are_disjoint(pointers: Iterable[str]) -> bool:
+    """True for pointers that are well formed and of which none contains another."""
+    listed = sorted(pointers)
+    if not listed or any(not pointer.startswith("/") for pointer in listed):
+        return False
+    return not any(
+        other != pointer and other.startswith(pointer + "/") for pointer in listed for other in listed
+    )
+
+
 def get_pointer(value: Any, pointer: str) -> Any:
     """The value at a pointer, or MISSING."""
     for token in split_pointer(pointer):

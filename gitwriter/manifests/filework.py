@@ -14,6 +14,7 @@ from typing import Any
 
 from .editing import EditMode, EditResult, edit_body, edit_document
 from .emitter import render_document
+from .loading import YamlError
 from .splitting import Document, append_document, remove_document, split_documents
 
 _SEPARATE_EDIT_BYTES = 32 * 1024
@@ -102,7 +103,7 @@ def _edit(data: bytes, index: int, desired: DesiredDocument) -> EditResult:
 def _renders_as(value: Mapping[str, Any], data: bytes) -> bool:
     try:
         return render_document(value) == data
-    except (TypeError, ValueError):
+    except (YamlError, TypeError, ValueError):
         return False
 
 
@@ -135,6 +136,6 @@ def _cut(data: bytes, documents: list[Document]) -> bytes:
     return b"".join(pieces)
 
 
-def changed(mode: EditMode) -> bool:
-    """True when an edit wrote something."""
-    return mode in (EditMode.PATCHED, EditMode.WHOLE_REPLACE)
+def would_change(data: bytes, index: int, desired: DesiredDocument) -> bool:
+    """True when a document does not yet say what it has to say."""
+    return _edit(data, index, desired).mode is not EditMode.NO_CHANGE

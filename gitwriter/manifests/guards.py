@@ -1,9 +1,24 @@
-"""The last guard of sensitive values: nothing of a sensitive type passes unless it is encrypted."""
+"""What keeps a change out of a plan.
+
+The last guard of sensitive values stands here: nothing of a sensitive type passes unless it is encrypted. So
+does the note by which one attempt tells the next which changes to leave out.
+"""
 
 from __future__ import annotations
 
-from .changes import Upsert, is_sensitive
+from dataclasses import dataclass
+
+from .changes import SkipReason, Upsert, is_sensitive
 from .facts import read_facts
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Why a change is left out of an attempt; with `builds_only` just its documents that a build reads."""
+
+    code: SkipReason
+    message: str
+    builds_only: bool = False
 
 
 def leak(change: Upsert, sensitive_types: frozenset[str]) -> str:

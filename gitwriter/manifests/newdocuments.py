@@ -48,7 +48,12 @@ def split_by_sensitivity(members: Sequence[NewDocument]) -> tuple[list[NewDocume
 
 
 def render_new(change: Upsert, ignored: Iterable[IgnoreField], *, inherits_namespace: bool) -> bytes:
-    """The first bytes of a plain object's document, without what is not mirrored or what a build gives."""
+    """The first bytes of an object's document: sealed text as it is, else all that is mirrored and not given.
+
+    Raises YamlRefused or ValueError for an object that cannot be written as a manifest.
+    """
+    if change.sensitive and change.sealed is not None:
+        return change.sealed
     if change.body is None:
         raise ValueError(f"{change.kind} {change.name} came without content")
     value = fields.without(change.body, fields.kept_pointers(change.body, change.group, change.name, ignored))

@@ -9,6 +9,7 @@ planned again, so one object that cannot be written never blocks the rest and ne
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from . import fields
@@ -19,12 +20,14 @@ from .changes import (
     Outcome,
     Policy,
     SkipReason,
+    Sweep,
     Upsert,
     WritePlan,
 )
-from .draft import Draft, Exclusion
+from .draft import Draft
 from .facts import IndexCache
 from .gate import check, diagnostics
+from .guards import Exclusion
 from .ignore import IGNORE_FILE
 from .inventory import Inventory
 from .issues import Issue, IssueKind, sort_issues
@@ -97,7 +100,10 @@ class _Planner:
                 return self._refused(unattributed)
             if not found:
                 return self._finish(draft, changes, after)
-            excluded.update(found)
+            for number, exclusion in found.items():
+                # A sweep first gives up what builds read, so that no build holds up the rest of a type.
+                sweeps = isinstance(changes[number], Sweep) and number not in excluded
+                excluded[number] = replace(exclusion, builds_only=sweeps)
         text = "no part of the change could be planned safely; look at the skipped objects"
         return self._refused([Issue(IssueKind.KUSTOMIZE_RENDER_REFUSED, ".", text)])
 

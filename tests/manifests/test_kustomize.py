@@ -544,3 +544,17 @@ def test_without_a_renderer_our_own_model_is_used(monkeypatch: pytest.MonkeyPatc
     made = plan(labelled, deployment(replicas=6))
     assert codes(made) == ["kustomize-render-refused"]
     assert "install" in made.results[0].message
+
+
+def test_a_build_that_cannot_be_kept_right_does_not_stop_a_sweep() -> None:
+    """A sweep still deletes what no build reads when a kustomization cannot give up its entry."""
+    kustomization = "namespace: shop\nresources: [menu.yaml]\n---\n{}\n"
+    files = {
+        "app/kustomization.yaml": kustomization,
+        "app/menu.yaml": manifest("ConfigMap", "menu"),
+        "plain/other.yaml": manifest("ConfigMap", "other", "shop"),
+    }
+    made = plan(files, sweep("ConfigMap"))
+    assert written(made) == {"plain/other.yaml": None}
+    assert "deleted" in codes(made)
+    assert made.swept == 1

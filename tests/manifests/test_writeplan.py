@@ -266,6 +266,9 @@ def test_field_patch() -> None:
     assert sealed is not None
     patch = FieldPatch("", "secrets", "Secret", True, "shop", "till", {"/data/k": "x"})
     assert codes(plan({"x.sops.yaml": sealed}, patch)) == ["subresource_patch_unsafe"]
+    for assignments in ({}, {"spec": 1}, {"/spec": {}, "/spec/replicas": 1}):
+        change = FieldPatch("apps", "deployments", "Deployment", True, "shop", "till", assignments)
+        assert codes(plan({"d.yaml": deploy}, change)) == ["subresource_patch_unsafe"]
 
 
 def test_ignored_fields_stay_as_git_has_them() -> None:
