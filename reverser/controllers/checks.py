@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +42,8 @@ from reverser.trust.hosts import KnownHosts, resolve_known_hosts
 from reverser.trust.urls import Scheme, parse_repository_url
 
 _log = logging.getLogger(__name__)
+REMOTES = 8
+"""Remotes that are asked at the same time."""
 SENSITIVE = ("secrets",)
 """Types judged here; those that the operator adds are judged at write time (sheet L5)."""
 
@@ -81,6 +84,8 @@ class Checks:
         self._validate_templates = validate_templates
         self._clock = clock
         self._tokens = TokenSource()
+        # Not the loop's own threads: remotes that do not answer must not keep anybody else waiting.
+        self._threads = ThreadPoolExecutor(REMOTES, thread_name_prefix="remote")
         self._listed: dict[str, tuple[tuple[object, ...], float]] = {}
 
     def check_placement(self, target: GitTarget) -> str:
@@ -183,7 +188,8 @@ class Checks:
             return ProviderReport(good, None, happenings)
         self._listed.pop(uid, None)
         try:
-            refs = await asyncio.to_thread(list_remote, access.remote)
+            loop = asyncio.get_running_loop()
+            refs = await loop.run_in_executor(self._threads, list_remote, access.remote)
         except (TransientError, StalledError) as error:
             message = f"Failed to connect to repository: {error}"
             failed = ProviderFindings(Step.CONNECTION, "ConnectionFailed", message, key)

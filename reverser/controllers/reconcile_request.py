@@ -16,6 +16,7 @@ import orjson
 
 from reverser.controllers.conditions import FALSE, TRUE, Plan, find
 from reverser.controllers.decide_request import Waiting, decide_request, is_terminal
+from reverser.controllers.metrics import AUTHOR_LAG, AUTHOR_LOOKUPS
 from reverser.controllers.projection import Projection
 from reverser.controllers.status import StatusWriter
 from reverser.controllers.world import REQUESTS, World
@@ -30,19 +31,22 @@ from reverser.store.calls import Call
 AUTHOR_KEY = "gitops-reverser:author:v1:command:{uid}"
 
 
-def read_submitter(request_uid: str) -> Call[Submitter | None]:
-    """Who asked, as admission recorded it before the object became visible; None = it did not."""
+def read_admission(request_uid: str) -> Call[tuple[Submitter, float] | None]:
+    """Who asked and when (seconds since 1970, 0 = not told), as admission recorded it before the object
+    became visible; None = it did not.
+    """
 
-    def decode(reply: Any) -> Submitter | None:
+    def decode(reply: Any) -> tuple[Submitter, float] | None:
         try:
             record = orjson.loads(reply) if reply is not None else None
         except orjson.JSONDecodeError:
             record = None
         if not isinstance(record, Mapping) or not record.get("author"):
             return None
-        return Submitter(
+        who = Submitter(
             str(record["author"]), str(record.get("displayName") or ""), str(record.get("email") or "")
         )
+        return who, _seconds(str(record.get("requestedAt") or ""))
 
     return Call(command=("GET", AUTHOR_KEY.format(uid=request_uid)), decode=decode)
 
@@ -86,7 +90,7 @@ class RequestReconciler:
         uid = request.meta.uid
         submitter = None
         if find(request.conditions, "AuthorAttributed") is None:
-            submitter = await self._store.run(read_submitter(uid))
+            submitter = await self._submitter(uid)
         target = await self._world.target(request.meta.namespace, request.target_name)
         outcome = await self._store.attach_outcome(uid)
         waited = 0.0 if outcome is not None else await self._waited(key, uid)
@@ -108,6 +112,17 @@ class RequestReconciler:
             failure=plan.condition("Stalled").message if finished and outcome is None else "",
         )
         return self._after(request, plan) if finished else plan.requeue
+
+    async def _submitter(self, uid: str) -> Submitter | None:
+        """Looked up once: the record is there before the object is visible, or never will be."""
+        found = await self._store.run(read_admission(uid))
+        AUTHOR_LOOKUPS.labels("miss" if found is None else "hit").inc()
+        if found is None:
+            return None
+        who, asked = found
+        if asked:
+            AUTHOR_LAG.observe(max(0.0, self._wall() - asked))
+        return who
 
     def _after(self, request: CommitRequest, plan: Plan) -> float | None:
         if request.ttl_seconds_after_finished is None:
@@ -169,7 +184,9 @@ def _finished(fresh: Mapping[str, Any]) -> bool:
 
 
 def _seconds(text: str) -> float:
+    """Seconds since 1970 of an RFC 3339 time; 0 when it is none."""
     try:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         return 0.0
+    return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()

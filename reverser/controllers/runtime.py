@@ -20,6 +20,7 @@ from gitwriter.messages import validate_templates
 from reverser.controllers.checks import Checks, CheckSettings
 from reverser.controllers.election import Election
 from reverser.controllers.events import Recorder
+from reverser.controllers.metrics import LEADING, PASSES
 from reverser.controllers.projection import Projection
 from reverser.controllers.reconcile_provider import ProviderReconciler
 from reverser.controllers.reconcile_request import RequestReconciler
@@ -170,6 +171,7 @@ class ControllerRuntime:
 
         self._queue, self._provider_queue = WorkQueue(), WorkQueue()
         self._leading = True
+        LEADING.set(1)
         for resource in RESOURCES:
             for name in self.world.keys(resource):
                 self._add((resource, name))
@@ -184,6 +186,7 @@ class ControllerRuntime:
                 await task
         finally:
             self._leading = False
+            LEADING.set(0)
             for task in (over, *tasks):
                 task.cancel()
             await asyncio.gather(over, *tasks, return_exceptions=True)
@@ -191,19 +194,24 @@ class ControllerRuntime:
     async def _work(self, queue: WorkQueue[Key], reconcile: Callable[[Key], Awaitable[float | None]]) -> None:
         while True:
             key = await queue.get()
+            outcome = "retry"
             try:
                 requeue = await reconcile(key)
             except TransientError as error:
                 delay = queue.failed(key, error.retry_after)
                 _log.info("%s %s is looked at again in %.0f s: %s", *key, delay, error)
             except ReverserError as error:
+                outcome = "refused"
                 delay = queue.failed(key, HOPELESS_RETRY)
                 _log.warning("%s %s is looked at again in %.0f s: %s", *key, delay, error)
             except Exception:  # noqa: BLE001 - a bug met by one object must not stop the others
+                outcome = "bug"
                 _log.exception("%s %s could not be judged; this is a bug", *key)
                 queue.failed(key, HOPELESS_RETRY)
             else:
+                outcome = "done"
                 queue.done(key, requeue)
+            PASSES.labels(key[0], outcome).inc()
 
     async def _listen(self) -> None:
         """Turn hints of the store into looks; while Redis is away, the cadences do."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from reverser.controllers.conditions import Plan, new_status
 from reverser.controllers.events import Recorder, transitions
+from reverser.controllers.metrics import STATUS_WRITES
 from reverser.errors import KubeConflict, KubeNotFound, LostRace
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import own_path
@@ -92,6 +93,7 @@ class StatusWriter:
                 await asyncio.sleep(FIRST_DELAY * 2**attempt * (1 + 0.1 * random.random()))  # noqa: S311 - jitter
                 continue
             self._written[uid] = status
+            STATUS_WRITES.labels(resource).inc()
             for happening in transitions(before.get("conditions") or (), status["conditions"]):
                 await self._recorder.record(fresh, happening)
             return True

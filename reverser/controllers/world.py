@@ -7,8 +7,8 @@ that cannot be read is an error to retry, never an absence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from reverser.errors import KubeNotFound
 from reverser.kinds.model import CommitRequest, GitProvider, GitTarget, WatchRule
@@ -28,6 +28,9 @@ REQUESTS = "commitrequests"
 RESOURCES = (PROVIDERS, TARGETS, RULES, CLUSTER_RULES, REQUESTS)
 
 Object = Mapping[str, Any]
+
+
+T = TypeVar("T")
 
 
 class Cache(Protocol):
@@ -55,6 +58,7 @@ class World:
     def __init__(self, kube: AsyncKube, caches: Mapping[str, Cache]) -> None:
         self._kube = kube
         self._caches = caches
+        self._memos: dict[str, dict[int, tuple[Object, Any]]] = {}
 
     def raw(self, resource: str, key: str) -> Object | None:
         """One object as JSON."""
@@ -65,25 +69,34 @@ class World:
         """The keys of all objects of a resource."""
         return [object_key(obj) for obj in self._caches[resource].items()]
 
+    def _parsed(self, resource: str, parse: Callable[[Object], T]) -> list[T]:
+        """All objects of a resource as values; each version of an object is parsed once."""
+        before = self._memos.get(resource, {})
+        memo: dict[int, tuple[Object, Any]] = {}
+        for obj in self._caches[resource].items():
+            known = before.get(id(obj))
+            memo[id(obj)] = known if known is not None and known[0] is obj else (obj, parse(obj))
+        self._memos[resource] = memo
+        return [value for _, value in memo.values()]
+
     def providers(self) -> list[GitProvider]:
         """All GitProviders."""
-        return [parse_git_provider(obj) for obj in self._caches[PROVIDERS].items()]
+        return self._parsed(PROVIDERS, parse_git_provider)
 
     def targets(self) -> list[GitTarget]:
         """All GitTargets."""
-        return [parse_git_target(obj) for obj in self._caches[TARGETS].items()]
+        return self._parsed(TARGETS, parse_git_target)
 
     def rules(self) -> list[WatchRule]:
         """All WatchRules and ClusterWatchRules."""
         return [
-            parse_watch_rule({"kind": kind, **obj})
-            for resource, kind in ((RULES, "WatchRule"), (CLUSTER_RULES, "ClusterWatchRule"))
-            for obj in self._caches[resource].items()
+            *self._parsed(RULES, lambda obj: parse_watch_rule({"kind": "WatchRule", **obj})),
+            *self._parsed(CLUSTER_RULES, lambda obj: parse_watch_rule({"kind": "ClusterWatchRule", **obj})),
         ]
 
     def requests(self) -> list[CommitRequest]:
         """All CommitRequests."""
-        return [parse_commit_request(obj) for obj in self._caches[REQUESTS].items()]
+        return self._parsed(REQUESTS, parse_commit_request)
 
     @staticmethod
     def branch_of(target: GitTarget) -> BranchKey:
@@ -103,7 +116,11 @@ class World:
         if cached is not None:
             return cached
         try:
-            return await self._kube.get(own_path(resource, namespace=namespace, name=name))
+            path = own_path(resource, namespace=namespace, name=name)
+        except ValueError:  # no object can have such a name
+            return None
+        try:
+            return await self._kube.get(path)
         except KubeNotFound:
             return None
 

@@ -116,12 +116,19 @@ class Cluster:
         )
 
     async def install(self, *namespaces: str) -> None:
-        """CRDs, namespaces, and one look at what is served."""
-        for path in sorted(CRD_DIR.glob("*.yaml")):
-            await self.kube.create(CRDS, yaml.safe_load(path.read_text()))
+        """CRDs and namespaces, made or emptied, and one look at what is served."""
+        if not (await self.kube.list(CRDS)).items:
+            for path in sorted(CRD_DIR.glob("*.yaml")):
+                await self.kube.create(CRDS, yaml.safe_load(path.read_text()))
+            for name in namespaces:
+                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                await self.kube.create(core_path("namespaces"), body)
+        await self.kube.raw("DELETE", own_path(CLUSTER_RULES))
         for name in namespaces:
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            await self.kube.create(core_path("namespaces"), body)
+            for resource in (PROVIDERS, TARGETS, RULES, REQUESTS):
+                await self.kube.raw("DELETE", own_path(resource, namespace=name))
+            for resource in ("secrets", "events", "configmaps"):
+                await self.kube.raw("DELETE", core_path(resource, namespace=name))
         self.registry = judge(Registry(), await scan(self.kube), 0.0)
 
     async def apply(self, kind: str, name: str, spec: Mapping[str, Any], *, namespace: str = "shop") -> Any:

@@ -26,11 +26,21 @@ async def kube(sandbox: SandboxServer) -> AsyncIterator[AsyncKube]:
     await client.close()
 
 
+@pytest.fixture(scope="session")
+def shared_sandbox() -> Iterator[SandboxServer]:
+    """One sandbox for all tests of a process that leave definitions and namespaces alone."""
+    with SandboxServer(record=False) as server:
+        yield server
+
+
 @pytest.fixture
-async def cluster(kube: AsyncKube, async_store: AsyncStore) -> Cluster:
-    found = Cluster(kube, async_store)
+async def cluster(shared_sandbox: SandboxServer, async_store: AsyncStore) -> AsyncIterator[Cluster]:
+    """The shared sandbox with the CRDs, two empty namespaces and an empty store."""
+    client = await AsyncKube.connect(str(shared_sandbox.kubeconfig_path))
+    found = Cluster(client, async_store)
     await found.install("shop", "depot")
-    return found
+    yield found
+    await client.close()
 
 
 @pytest.fixture

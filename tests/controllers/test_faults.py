@@ -184,6 +184,19 @@ async def test_gates_are_written_again_after_a_flush(cluster: Cluster, url: str)
     assert await cluster.targets.compare_gates() == set()
 
 
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "?x=1", "Ä"])
+async def test_names_that_no_object_can_have(cluster: Cluster, url: str, name: str) -> None:
+    """A reference that leads nowhere is not found, whatever it is made of."""
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE, "secretRef": {"name": name}})
+    await cluster.apply("GitTarget", "gt", {"providerRef": {"name": name}, "branch": "main", "path": "live"})
+    rules = [{"resources": ["configmaps"]}]
+    await cluster.apply("WatchRule", "wr", {"targetRef": {"name": name}, "rules": rules})
+    await cluster.settle()
+    assert (await cluster.conditions("GitProvider", "gp"))["Ready"].startswith("False/")
+    assert (await cluster.conditions("GitTarget", "gt"))["Validated"] == "False/ProviderNotFound"
+    assert (await cluster.conditions("WatchRule", "wr"))["Stalled"] == "True/GitTargetNotFound"
+
+
 async def test_events_that_cannot_be_written_cost_nothing(cluster: Cluster, url: str) -> None:
     """I24: an Event is a courtesy; the status is there without it."""
     await cluster.apply("GitProvider", "gp", {"url": url, **BASE})

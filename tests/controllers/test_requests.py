@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from reverser.controllers.metrics import AUTHOR_LOOKUPS
 from reverser.controllers.reconcile_request import AUTHOR_KEY
 from reverser.controllers.world import REQUESTS
 from reverser.errors import KubeNotFound
@@ -60,7 +61,12 @@ async def finish(cluster: Cluster, uid: str, kind: OutcomeKind, commit: str = ""
 async def test_a_request_waits_and_is_committed(cluster: Cluster, url: str) -> None:
     """I01: progress first, then the commit's sha and branch, the submitter kept, and nothing after."""
     uid = await prepare(cluster, url, message="Menu for spring\n\n- soup")
-    record = {"author": "alice", "displayName": "Alice A.", "email": "", "requestedAt": "2031"}
+    record = {
+        "author": "alice",
+        "displayName": "Alice A.",
+        "email": "",
+        "requestedAt": "2031-01-01T00:00:00.5Z",
+    }
     await cluster.store.client.set(AUTHOR_KEY.format(uid=uid), orjson.dumps(record))
     await cluster.settle()
     assert await cluster.conditions("CommitRequest", "save") == {
@@ -182,3 +188,15 @@ async def test_the_same_name_again_is_another_request(cluster: Cluster, url: str
     await cluster.settle()
     found = await cluster.conditions("CommitRequest", "save")
     assert found["Reconciling"] == "True/WaitingForCloseDelay"
+
+
+@pytest.mark.parametrize("record", [b"", b"odd", b"[]", b"{}", b'{"author": ""}', b'{"author": null}'])
+async def test_an_odd_admission_record_is_a_miss(cluster: Cluster, url: str, record: bytes) -> None:
+    """Q3: without a usable name the committer stands in; the look-up is counted."""
+    misses = AUTHOR_LOOKUPS.labels("miss")._value.get()
+    uid = await prepare(cluster, url)
+    await cluster.store.client.set(AUTHOR_KEY.format(uid=uid), record)
+    await cluster.settle()
+    found = await cluster.conditions("CommitRequest", "save")
+    assert found["AuthorAttributed"] == "False/CommitterFallback"
+    assert AUTHOR_LOOKUPS.labels("miss")._value.get() == misses + 1
