@@ -337,7 +337,8 @@ def plan_windows(
         unplanned=tuple(unplanned),
         waiting=tuple(request.id for request in planner.waiting),
         last_id=entries[-1].id if entries else "",
-        due_at_ms=None if remaining is None else now + remaining,
+        # On the Redis clock as it stands, or a clock that was set back would delay the branch by that much.
+        due_at_ms=None if remaining is None else now_ms + remaining,
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gitwriter.windows import ClosedWindow, SweepUnit, TargetSettings
+from gitwriter.windows import ClosedWindow, SweepUnit, TargetSettings, plan_windows
 from reverser.store.model import CloseReason, Operation
-from tests.windows.build import SECRETS, T0, Journal, frozen, seconds, settings
+from tests.windows.build import LIMIT, SECRETS, T0, Journal, frozen, seconds, settings
 
 
 def _windows(plan) -> list[ClosedWindow]:
@@ -170,14 +170,19 @@ def test_the_local_clock_closes_a_window_when_the_redis_clock_stands_still():
     assert [reason for _, _, reason, _ in _shape(late)] == ["timer"]
 
 
-def test_a_redis_clock_behind_the_stream_does_not_count():
-    """J12: time is never before the last stream id."""
+def test_a_redis_clock_that_was_set_back_delays_nothing():
+    """J12: time is never before the last stream id, and the due time is on the clock as it stands."""
     journal = Journal()
-    journal.event(0, "alice", "x")
-    journal.event(10, "alice", "y")
-    plan = journal.plan(10)
-    assert seconds(plan.due_at_ms) == 15
-    assert plan.last_id == journal.entries[-1].id
+    ident = journal.event(3600, "alice", "x")
+    set_back = {"now_ms": T0, "settings": settings(), "buffer_limit": LIMIT}
+    first = {"local_now_ms": 1000, "first_seen_ms": {ident: 1000}}
+
+    plan = plan_windows(journal.entries, (), **set_back, **first)
+
+    assert seconds(plan.open.closes_at_ms) == 3605
+    assert seconds(plan.due_at_ms) == 5
+    later = plan_windows(journal.entries, (), **set_back, local_now_ms=6000, first_seen_ms={ident: 1000})
+    assert len(later.closed) == 1
 
 
 def test_shutdown_closes_the_open_window():

