@@ -106,7 +106,9 @@ class Writer:
             return obj
         if rtype.namespaced:
             self._lifecycle.check_namespace(resource, call.namespace, name)
-        stored = self._storage.put(resource.key, call.namespace, name, resource.stored(obj))
+        # The version takes its place among the metadata before the storage gives it its value.
+        placed = objects.ordered(resource, obj | {"metadata": obj["metadata"] | {"resourceVersion": ""}})
+        stored = self._storage.put(resource.key, call.namespace, name, resource.stored(placed))
         self._lifecycle.after_write(resource.key, None, stored)
         return resource.view(stored)
 
@@ -161,6 +163,7 @@ class Writer:
                 if resource.crd is None:
                     patched = without_nulls(patched)
             patched = decoded_builtin(call, patched)
+            self._check_identity(call, patched)
             self._check_version(call, stored, patched, needed=False)
             done = await self._replace(call, stored, self._default(resource, patched, live), entries)
             if done is not None:
@@ -418,6 +421,28 @@ class Writer:
                 raise invalid(rtype.group, rtype.kind, name, [cause])
         elif version != live["resourceVersion"]:
             raise conflict(rtype.group, rtype.resource, name)
+
+    @staticmethod
+    def _check_identity(call: Call, patched: Obj) -> None:
+        """A patch cannot make another object, or another kind of object, of what it is applied to."""
+        rtype = call.resource.rtype
+        if (patched.get("kind"), patched.get("apiVersion")) != (rtype.kind, rtype.group_version):
+            raise bad_request(
+                f"the patched object is {patched.get('apiVersion')}, Kind={patched.get('kind')}, "
+                f"expected {rtype.group_version}, Kind={rtype.kind}"
+            )
+        metadata = patched["metadata"]
+        causes = [
+            Cause(
+                f"metadata.{field}",
+                "FieldValueInvalid",
+                f'Invalid value: "{metadata.get(field, "")}": field is immutable',
+            )
+            for field, own in (("name", call.info.name), ("namespace", call.namespace))
+            if metadata.get(field, "") != own
+        ]
+        if causes:
+            raise invalid(rtype.group, rtype.kind, call.info.name, causes)
 
     @staticmethod
     def _schema(resource: Resource) -> MergeNode:

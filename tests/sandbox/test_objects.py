@@ -310,3 +310,38 @@ def test_service_addresses(admin: Client) -> None:
     assert again["spec"]["clusterIP"] == first["spec"]["clusterIP"]
     admin.ok("DELETE", f"{path}/a")
     assert admin.ok("POST", path, service("c"))["spec"]["clusterIP"] == first["spec"]["clusterIP"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "code", "text"),
+    [
+        ({"kind": "Secret"}, 400, "Kind=Secret"),
+        ({"metadata": {"name": "other"}}, 422, "metadata.name"),
+        ({"metadata": {"namespace": "other"}}, 422, "metadata.namespace"),
+        ({"metadata": None}, 400, "no metadata"),
+        ({"metadata": {"resourceVersion": "1"}}, 409, "the object has been modified"),
+        ({"metadata": {"uid": "other"}}, 409, "Precondition failed"),
+        ({"data": {"k": 5}}, 400, "cannot unmarshal number"),
+    ],
+)
+def test_patches_keep_identity(admin: Client, patch: dict[str, object], code: int, text: str) -> None:
+    """A patch cannot turn an object into another one, and can name the version it is meant for."""
+    made = admin.ok("POST", CMS, configmap())
+    status, answer = admin.request("PATCH", f"{CMS}/app", patch, content_type="application/merge-patch+json")
+    assert status == code
+    assert text in answer["message"]
+    assert admin.ok("GET", f"{CMS}/app") == made
+
+
+def test_key_order(admin: Client) -> None:
+    """Keys come in the order of the Go types, for people who read JSON."""
+    made = admin.ok("POST", CMS, configmap())
+    assert list(made) == ["kind", "apiVersion", "metadata", "data"]
+    assert list(made["metadata"]) == [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "managedFields",
+    ]

@@ -179,3 +179,13 @@ def test_slow_history() -> None:
         late.wait_end()
         assert late.events[0]["object"]["code"] == 410
         assert late.events[0]["object"]["message"].startswith(f"too old resource version: {made} (")
+
+
+def test_hanging_up(admin: Client, sandbox: SandboxServer) -> None:
+    """A client that goes away leaves nothing behind."""
+    watch = admin.watch(CMS, STREAMING)
+    watch.wait(1)
+    bucket = sandbox.server.storage.bucket(("", "configmaps"))
+    assert len(bucket.listeners) == 1
+    watch.close()
+    eventually(lambda: not bucket.listeners, "the end of the stream")
