@@ -43,7 +43,7 @@ from .tree import Tree
 
 
 class Draft:
-    """Plans a batch against one inventory; `run` once, then read `files`, `results` and `owners`."""
+    """Plans a batch against one inventory; `run` once, then read the attributes without underscore."""
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class Draft:
         self.owners: dict[str, set[int]] = {}
         self.rendered: dict[int, Routed] = {}
         self.registered: set[int] = set()
+        self.unapplied: set[str] = set()
         self.swept = 0
         self.held = 0
         self._tree = tree
@@ -196,14 +197,15 @@ class Draft:
         elif self._bytes(ref.path) == change.sealed:
             self._note(number, Outcome.UNCHANGED, path=ref.path)
         elif not change.update:
-            self._skip(
-                number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", ref.path
-            )
+            self._not_updated(number, ref.path)
         else:
             self._work(ref.path).whole = change.sealed
             self._written.add((ref.path, ref.fact.index))
             self._own(number, ref.path)
             self._note(number, Outcome.UPDATED, path=ref.path)
+
+    def _not_updated(self, number: int, path: str) -> None:
+        self._skip(number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", path)
 
     def _escapes(self, number: int, path: str) -> None:
         text = f"{path} lies outside the target path and is only read; change it there or widen the path"
@@ -234,9 +236,7 @@ class Draft:
                 return
             self.rendered[number] = routed
             if routed.edits and not change.update:
-                self._skip(
-                    number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", ref.path
-                )
+                self._not_updated(number, ref.path)
                 return
             for edits in routed.edits:
                 self._merge_edits(number, edits)
@@ -252,9 +252,7 @@ class Draft:
             return
         desired = DesiredDocument(value, kept, change.optional)
         if not change.update and would_change(self._bytes(ref.path), ref.fact.index, desired):
-            self._skip(
-                number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", ref.path
-            )
+            self._not_updated(number, ref.path)
             return
         self._work(ref.path).edits[ref.fact.index] = desired
         self._edit_owner.setdefault((ref.path, ref.fact.index), []).append(number)
@@ -482,7 +480,9 @@ class Draft:
                 continue
             original = self._bytes(path)
             data = edits.apply(original)
-            if data is not None and data != original:
+            if data is None:
+                self.unapplied.add(path)
+            elif data != original:
                 self.files[path] = data
 
     def _edited(self, path: str, index: int, result: EditResult) -> None:

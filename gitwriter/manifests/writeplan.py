@@ -89,6 +89,10 @@ class _Planner:
                         for root, text in router.failures.items()
                     ]
                 )
+            unapplied = self._unapplied(draft)
+            if unapplied and not unapplied.keys() <= excluded.keys():
+                self._exclude(excluded, unapplied, changes)
+                continue
             hidden = self._hidden(draft)
             if hidden:
                 return self._refused(hidden)
@@ -100,12 +104,29 @@ class _Planner:
                 return self._refused(unattributed)
             if not found:
                 return self._finish(draft, changes, after)
-            for number, exclusion in found.items():
-                # A sweep first gives up what builds read, so that no build holds up the rest of a type.
-                sweeps = isinstance(changes[number], Sweep) and number not in excluded
-                excluded[number] = replace(exclusion, builds_only=sweeps)
+            self._exclude(excluded, found, changes)
         text = "no part of the change could be planned safely; look at the skipped objects"
         return self._refused([Issue(IssueKind.KUSTOMIZE_RENDER_REFUSED, ".", text)])
+
+    @staticmethod
+    def _exclude(
+        excluded: dict[int, Exclusion], found: dict[int, Exclusion], changes: Sequence[Change]
+    ) -> None:
+        """A sweep first gives up what builds read, so that no build holds up the rest of a type."""
+        for number, exclusion in found.items():
+            sweeps = isinstance(changes[number], Sweep) and number not in excluded
+            excluded[number] = replace(exclusion, builds_only=sweeps)
+
+    @staticmethod
+    def _unapplied(draft: Draft) -> dict[int, Exclusion]:
+        """Changes whose kustomization cannot be edited without guessing."""
+        return {
+            number: Exclusion(
+                SkipReason.NOT_EXPRESSIBLE, f"{path} cannot be edited safely; change it by hand"
+            )
+            for path in sorted(draft.unapplied)
+            for number in draft.owners.get(path, ())
+        }
 
     def _read(self, path: str) -> bytes:
         if path in self._inventory.outside.files:
@@ -181,7 +202,7 @@ class _Planner:
                 self._inventory, self._policy.recipients, encryption_enabled=self._policy.encryption_enabled
             )
             files = {**{path: data for path, data in boot.items() if path not in files}, **files}
-            after = after.with_files(boot, like=self._like)
+            after = after.with_files(boot, like=self._like) if boot else after
         return WritePlan(
             self._inventory,
             files=files,

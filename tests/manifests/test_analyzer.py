@@ -166,6 +166,7 @@ def test_command_compares_with_a_cluster(tmp_path: Path, capsys: pytest.CaptureF
         {
             "menu.yaml": manifest("ConfigMap", "menu", "default", data={"soup": "old"}),
             "gone.yaml": manifest("ConfigMap", "gone", "default"),
+            "gizmo.yaml": manifest("ConfigMap", "g", "default").replace("ConfigMap", "Gizmo"),
         },
     )
     objects = [
@@ -184,7 +185,7 @@ def test_command_compares_with_a_cluster(tmp_path: Path, capsys: pytest.CaptureF
     shown = capsys.readouterr().out
     assert "zq-MARKER" not in shown
     report = json.loads(shown)
-    assert report["warnings"] == []
+    assert [text.split(" is")[0] for text in report["warnings"]] == ["gizmo.yaml: core/Gizmo"]
     found = {(item["action"], item["path"]) for item in report["mirror"]["actions"]}
     assert found >= {
         ("change", "menu.yaml"),

@@ -558,3 +558,13 @@ def test_a_build_that_cannot_be_kept_right_does_not_stop_a_sweep() -> None:
     assert written(made) == {"plain/other.yaml": None}
     assert "deleted" in codes(made)
     assert made.swept == 1
+
+
+def test_kustomization_that_cannot_be_edited_is_left_alone() -> None:
+    """M16: a kustomization of several documents is never edited; what needs it is skipped visibly."""
+    files = {"kustomization.yaml": IMAGES + "---\n{}\n", "till.yaml": TILL}
+    patch = FieldPatch("apps", "deployments", "Deployment", True, "shop", "till", {"/spec/paused": True})
+    made = plan(files, deployment("reg.lab.test:5000/till:9"))
+    assert dict(made.files) == {}
+    assert set(codes(made)) <= {"not-expressible", "kustomize-render-refused"} or made.refused
+    assert plan({**files, "kustomization.yaml": IMAGES}, patch).files["till.yaml"] is not None

@@ -115,6 +115,7 @@ async def _read_cluster(
     notes: list[str] = []
     try:
         registry = judge(Registry(), await scan(kube), 0.0)
+        notes.extend(_unserved(registry, inventory))
         for record in _followed(registry, types):
             try:
                 changes.extend(await _read_type(kube, record, inventory, namespaces))
@@ -123,6 +124,20 @@ async def _read_cluster(
     finally:
         await kube.close()
     return changes, notes
+
+
+def _unserved(registry: Registry, inventory: Inventory) -> list[str]:
+    """Kinds that the folder holds and the cluster does not serve; their documents are never touched."""
+    served = {(record.resource.group, record.resource.kind) for record in registry.live}
+    found: dict[tuple[str, str], str] = {}
+    for ref in inventory.documents():
+        kind = (ref.fact.group, ref.fact.kind)
+        if kind not in served:
+            found.setdefault(kind, ref.path)
+    return [
+        f"{path}: {group or 'core'}/{kind} is not served by this cluster, so its documents stay as they are"
+        for (group, kind), path in sorted(found.items())
+    ]
 
 
 def _followed(registry: Registry, types: list[str]) -> list[TypeRecord]:
