@@ -118,50 +118,36 @@ def _kind_of(data: bytes, start: int, end: int) -> DocumentKind:
 
 
 def remove_document(data: bytes, index: int) -> bytes | None:
-    """The file without one document and its separator; every other byte stays. None when no document with
-    content is left.
+    """The file without one document and its separator, or None when no content is left.
 
-    Raises IndexError for an index that the file does not have.
+    Every other byte stays. Where the first document goes, the next one's separator goes too, so that a file
+    begins with a separator only if it did before. Raises IndexError for an index that the file does not have.
     """
     documents = split_documents(data)
+    if not 0 <= index < len(documents):
+        raise IndexError(f"the file has no document {index}")
     gone = documents[index]
-    if not any(other.kind is DocumentKind.CONTENT for other in documents if other.index != gone.index):
+    if not any(other.kind is DocumentKind.CONTENT for other in documents if other.index != index):
         return None
-    if gone.index > 0:
-        start, end = gone.separator_start, gone.end
-        previous = documents[gone.index - 1]
-        if previous.kind is DocumentKind.DIRECTIVES:
-            start = previous.start if previous.index == 0 else previous.separator_start
-        if start <= _origin(data) and end < len(data):
-            return data[:start] + _without_first_separator(data, documents, gone.index + 1, start)
-        return data[:start] + data[end:]
-    following = documents[1]
-    if gone.separator_start == gone.start:
-        return data[: gone.start] + data[following.start :]
-    return data[: gone.separator_start] + data[following.separator_start :]
-
-
-def _origin(data: bytes) -> int:
-    return len(_BOM) if data.startswith(_BOM) else 0
-
-
-def _without_first_separator(data: bytes, documents: list[Document], index: int, start: int) -> bytes:
-    following = documents[index]
-    return (
-        data[following.start :]
-        if documents[0].separator_start == documents[0].start
-        else data[following.separator_start :]
-    )
+    first = index
+    if index and documents[index - 1].kind is DocumentKind.DIRECTIVES:
+        first -= 1  # the prologue belongs to the document
+    if first > 0:
+        return data[: documents[first].separator_start] + data[gone.end :]
+    head, following = documents[0], documents[index + 1]
+    if head.separator_start == head.start:
+        return data[: head.start] + data[following.start :]
+    return data[: head.separator_start] + data[following.separator_start :]
 
 
 def append_document(data: bytes, rendered: bytes) -> bytes:
-    """The file with one more document: existing bytes verbatim, a newline if it lacked one, ``---``, the
-    document.
+    """The file with one more document behind its last one.
 
+    Existing bytes stay verbatim; a newline is added if the file lacked one, then ``---`` and the document.
     Line endings follow the file. A trailing empty document (a final ``---``) is filled instead of followed.
     """
     if not data.removeprefix(_BOM).strip():
-        return data[: _origin(data)] + rendered
+        return data[: len(data) - len(data.removeprefix(_BOM))] + rendered
     crlf = b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n")
     newline = b"\r\n" if crlf else b"\n"
     addition = rendered.replace(b"\n", b"\r\n") if crlf else rendered

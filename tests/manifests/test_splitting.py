@@ -98,8 +98,9 @@ def test_removing(data: bytes, index: int, after: bytes | None) -> None:
 
 def test_removing_what_is_not_there() -> None:
     """An index out of range is the caller's mistake."""
-    with pytest.raises(IndexError):
-        remove_document(A, 1)
+    for index in (1, -1):
+        with pytest.raises(IndexError):
+            remove_document(A, index)
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Any
 
 from reverser.errors import YamlRefused
 
 from ..emitter import check_writable, render_object
 from ..limits import DEFAULT_LIMITS, Limits
-from ..loading import BOM, LoadedDocument, key_of, load_document, load_text
-from ..nodes import Kind, Node
+from ..loading import BOM, LoadedDocument, load_document, load_text
+from ..nodes import Node
 from ..scalars import BOOLEAN_WORDS, resolve_plain
 from ..splitting import split_documents
-from .compare import Path, equal_as_kubernetes, first_difference
-from .plan import NodeKey, Planner, node_key
+from .compare import equal_as_kubernetes, first_difference
+from .fallback import Fallback, Parents, node_at
+from .plan import NodeKey, Planner
 from .source import PlanConflict, Source, apply_edits
 from .target import effective_target
 
@@ -52,15 +53,6 @@ class EditMode(StrEnum):
     PATCHED = "patched"
     WHOLE_REPLACE = "whole-replace"
     SKIPPED = "skipped"
-
-
-class Fallback(IntEnum):
-    """How much had to be written afresh to get the result."""
-
-    NONE = 0
-    NODE = 1
-    PARENT = 2
-    DOCUMENT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +198,7 @@ def _edit_text(
 
     source = Source(loaded.text)
     forced: set[NodeKey] = set()
-    parents: _Parents | None = None
+    parents: Parents | None = None
     fallback = Fallback.NONE
     part_moved = False
     for _attempt in range(_MAX_ATTEMPTS):
@@ -229,67 +221,15 @@ def _edit_text(
         else:
             if path is None:
                 return text, max(fallback, Fallback.PARENT if planner.rewrote_block else Fallback.NONE)
-            suspects = [_node_at(planner, loaded.tree.root, target, path)]
+            suspects = [node_at(planner, loaded.tree.root, target, path)]
         if parents is None:
             assert loaded.tree.root is not None
-            parents = _Parents(loaded.tree.root)
+            parents = Parents(loaded.tree.root)
         widened = parents.widen(suspects, forced)
         if widened is None:
             break
         fallback = max(fallback, widened)
     return None, Fallback.DOCUMENT
-
-
-class _Parents:
-    """Finds what to write afresh next: the suspected nodes first, then what holds them."""
-
-    def __init__(self, root: Node) -> None:
-        self._root = root
-        self._parent: dict[NodeKey, Node] = {}
-        stack = [root]
-        while stack:
-            node = stack.pop()
-            for child in (*node.items, *(value for _key, value in node.entries)):
-                self._parent[node_key(child)] = node
-                stack.append(child)
-
-    def widen(self, suspects: list[Node], forced: set[NodeKey]) -> Fallback | None:
-        """Add nodes to ``forced``; None when only the whole document is left."""
-        level = Fallback.NODE
-        added = False
-        for suspect in suspects:
-            node = suspect
-            while node is not self._root and node_key(node) in forced:
-                level = Fallback.PARENT
-                node = self._parent[node_key(node)]
-            if node is not self._root:
-                forced.add(node_key(node))
-                added = True
-                if node.kind is not Kind.SCALAR:
-                    level = Fallback.PARENT
-        return level if added else None
-
-
-def _node_at(planner: Planner, root: Node | None, target: Any, path: Path) -> Node:
-    """The deepest node of the old tree that lies on the path into the target."""
-    assert root is not None
-    node = root
-    for step in path:
-        child: Node | None = None
-        if node.kind is Kind.MAPPING and isinstance(step, str):
-            child = next(
-                (value for key, value in node.entries if not key.is_merge_key() and key_of(key) == step), None
-            )
-            target = target.get(step) if isinstance(target, Mapping) else None
-        elif node.kind is Kind.SEQUENCE and isinstance(step, int) and isinstance(target, list):
-            match = planner.alignment(node, target).match
-            old = match[step] if step < len(match) else None
-            child = node.items[old] if old is not None else None
-            target = target[step] if step < len(target) else None
-        if child is None:
-            break
-        node = child
-    return node
 
 
 def _rewritten(body: bytes, loaded: LoadedDocument, target: Mapping[str, Any], limits: Limits) -> EditResult:
