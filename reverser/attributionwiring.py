@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from reverser.config import Config
 from reverser.store import AsyncStore
+from watchers.authors import FactResolver
 from watchers.hooks import AuthorResolver
 
 
 def make_resolver(settings: Config, edge: AsyncStore) -> AuthorResolver | None:
-    """None while attribution is off."""
-    del settings, edge
-    return None
+    """The resolver on the audit facts in the store; None while attribution is off."""
+    return FactResolver(edge) if settings.author_attribution else None

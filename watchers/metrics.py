@@ -62,6 +62,16 @@ SET_CHANGES = Counter(
     ["gittarget_namespace", "gittarget_name", "op"],
     namespace=_PREFIX,
 )
+RESOLUTIONS = Counter(
+    "attribution_resolutions", "Live events by what named their author", ["result", *_TYPE], namespace=_PREFIX
+)
+RESOLUTION_WAIT = Histogram(
+    "attribution_resolution_wait_seconds",
+    "How long an event waited for its author",
+    ["result", *_TYPE],
+    namespace=_PREFIX,
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10),
+)
 HELD_TARGETS = Gauge("watch_targets_held", "Targets leased to this watcher", namespace=_PREFIX)
 
 

@@ -1,0 +1,11 @@
+"""The one counter of audit facts that two processes feed: web files them, watchers use them."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter
+
+FACTS = Counter(
+    "gitopsreverser_attribution_fact_events",
+    "Audit facts: written, deletecollection_expanded, matched, late",
+    ["op"],
+)

@@ -1,0 +1,295 @@
+"""Who is named for an event: the strength table, and the wait for a fact."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from reverser.store import AsyncStore
+from reverser.store.attribution import CONFLICT, Fact, Slot
+from reverser.store.model import Author
+from watchers.authors import Clocks, FactResolver
+from watchers.coverage import Coverage
+from watchers.evidence import Result, judge
+from watchers.hooks import EventFacts
+from webhooks.evidence import facts_of
+
+from .events import DEPLOYMENTS, audit, collection, deletion, seen
+
+GRACE = 3.0
+NOON = datetime.fromisoformat("2026-01-01T10:00:00+00:00").timestamp()
+
+
+@pytest.fixture
+async def resolver(async_store: AsyncStore) -> AsyncIterator[FactResolver]:
+    made = FactResolver(async_store)
+    yield made
+    await made.close()
+
+
+async def file(store: AsyncStore, *events: dict[str, Any], ttl_ms: int = 60_000) -> None:
+    facts = [fact for event in events for fact in facts_of(event)]
+    await store.write_facts(facts, ttl_ms)
+
+
+def asked(event: EventFacts, grace: float = GRACE) -> EventFacts:
+    return replace(event, deadline=asyncio.get_running_loop().time() + grace)
+
+
+async def name(resolver: FactResolver, event: EventFacts, grace: float = 0.0) -> str:
+    found = await resolver.resolve(asked(event, grace))
+    return found.username if found is not None else ""
+
+
+FACT = Fact("configmaps", "a", "alice", "update", namespace="shop", uid="u1", resource_version="101")
+GONE = replace(FACT, verb="delete")
+BARE = replace(FACT, uid="")
+
+
+@pytest.mark.parametrize(
+    ("slots", "removal", "result", "named"),
+    [
+        ((FACT, None, FACT), False, Result.EXACT_USER, True),
+        (
+            (replace(FACT, author="system:serviceaccount:ci:x"), None, None),
+            False,
+            Result.EXACT_SERVICE_ACCOUNT,
+            True,
+        ),
+        ((GONE, None, GONE), True, Result.EXACT_DELETE, True),
+        ((replace(FACT, verb="deletecollection"), None, None), True, Result.EXACT_COLLECTION_ITEM, True),
+        ((None, BARE, None), False, Result.EXACT_VERSION, True),
+        ((None, replace(BARE, verb="delete"), None), True, Result.EXACT_DELETE, True),
+        ((None, replace(BARE, name="b"), None), False, Result.WEAK, False),
+        ((None, replace(BARE, namespace="depot"), None), False, Result.WEAK, False),
+        ((None, replace(BARE, verb="delete"), None), False, Result.WEAK, False),
+        ((None, BARE, None), True, Result.WEAK, False),
+        ((None, None, FACT), True, Result.WEAK, False),
+        ((None, None, FACT), False, Result.WEAK, False),
+        ((FACT, None, FACT), True, Result.WEAK, False),
+        ((replace(FACT, resource_version="49"), None, None), False, Result.ABSENT, False),
+        ((replace(FACT, uid="u9"), None, None), False, Result.ABSENT, False),
+        ((replace(FACT, group_resource="apps/configmaps"), None, None), False, Result.ABSENT, False),
+        ((CONFLICT, None, FACT), False, Result.CONFLICT, False),
+        ((None, CONFLICT, None), False, Result.CONFLICT, False),
+        ((None, None, None), False, Result.ABSENT, False),
+    ],
+)
+def test_strength_table(slots: tuple[Slot, ...], removal: bool, result: Result, named: bool) -> None:
+    """G28, T2: only proof about this version, or this object's removal, names somebody."""
+    verdict = judge(seen(removal=removal), slots)
+    assert verdict.result is result
+    assert (verdict.author is not None) is named
+
+
+async def test_examples_of_writes(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G01, G25: each version is its own maker's; a version without a fact is nobody's."""
+    await file(
+        async_store,
+        audit("create", "alice", rv="1", code=201),
+        audit("update", "bob", rv="2", request_rv="1"),
+    )
+    assert await name(resolver, seen(rv="1")) == "alice"
+    assert await name(resolver, seen(rv="2")) == "bob"
+    assert await name(resolver, seen(rv="3")) == ""
+
+
+async def test_deleter_not_maker(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G13, T2: who deleted is named, and without his event nobody is: never the last editor."""
+    await file(async_store, audit("create", "alice", rv="101"))
+    assert await name(resolver, seen(rv="150", removal=True)) == ""
+    await file(async_store, deletion("bob"))
+    assert await name(resolver, seen(rv="150", removal=True)) == "bob"
+
+
+async def test_finalizer_release_in_every_order(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G16, T3: the controller that clears the finalizer is never the author of the removal."""
+    asked_by_bob = audit("delete", "bob", rv="120")
+    cleared = audit("patch", "system:serviceaccount:x:controller", rv="120", stage="2026-01-01T10:00:09.0Z")
+    for order in ((asked_by_bob, cleared), (cleared, asked_by_bob)):
+        await async_store.client.flushall()
+        await file(async_store, *order)
+        assert await name(resolver, seen(rv="120", removal=True)) == "bob"
+    await async_store.client.flushall()
+    await file(async_store, cleared)
+    assert await name(resolver, seen(rv="120", removal=True)) == ""
+
+
+async def test_collection_members_only(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G18: those that the answer lists are named, their neighbours are not."""
+    await file(async_store, collection("alice", ("a", "u1"), ("b", "u2")))
+    assert await name(resolver, seen(uid="u1", removal=True)) == "alice"
+    assert await name(resolver, seen(uid="u2", name="b", removal=True)) == "alice"
+    assert await name(resolver, seen(uid="u3", name="c", removal=True)) == ""
+
+
+async def test_same_name_new_object(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G26: an object that was made again is another object."""
+    await file(async_store, audit("create", "alice"), deletion("alice"))
+    assert await name(resolver, seen(uid="u2", rv="160")) == ""
+
+
+async def test_scale_names_the_parents_editor(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G21: a scale request is a change of its parent."""
+    event = audit("patch", "carol", resource="deployments", group="apps", rv="9")
+    event["objectRef"]["subresource"] = "scale"
+    await file(async_store, event)
+    assert await name(resolver, seen(kind=DEPLOYMENTS, rv="9")) == "carol"
+
+
+async def test_expired_facts(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G30: a fact that aged out never existed."""
+    await file(async_store, audit("create", "alice"), ttl_ms=30)
+    await asyncio.sleep(0.06)
+    assert await name(resolver, seen()) == ""
+
+
+async def test_wakes_on_the_fact(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G08, T6: a fact within the grace names its author at once, not at the end of the grace."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    waiting = asyncio.create_task(name(resolver, seen(), grace=10.0))
+    await asyncio.sleep(0.3)
+    await file(async_store, audit("create", "alice"))
+    assert await waiting == "alice"
+    assert loop.time() - started < 2.0
+
+
+async def test_late_fact_and_grace_zero(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G08, G10: the grace bounds the wait; a grace of 0 looks once."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    assert await name(resolver, seen(), grace=0.0) == ""
+    assert loop.time() - started < 0.3
+    assert await name(resolver, seen(), grace=0.4) == ""
+    assert 0.3 < loop.time() - started < 1.2
+    await file(async_store, audit("create", "alice"), audit("update", "bob", rv="102", request_rv="101"))
+    assert await name(resolver, seen(rv="102")) == "bob"
+
+
+async def test_conflict_ends_the_wait(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """Two authors on one version: the committer, without waiting for a third."""
+    await file(async_store, audit("patch", "alice"), audit("patch", "dave"))
+    started = asyncio.get_running_loop().time()
+    assert await name(resolver, seen(), grace=10.0) == ""
+    assert asyncio.get_running_loop().time() - started < 1.0
+
+
+async def test_no_op_patch_heard_first(async_store: AsyncStore) -> None:
+    """G15: a request that came in after the change was seen cannot have made it, whoever is heard first."""
+    resolver = FactResolver(async_store, wall=lambda: NOON + 0.05)
+    dave = audit("patch", "dave", received="2026-01-01T10:00:00.150000Z", stage="2026-01-01T10:00:00.2Z")
+    alice = audit("patch", "alice")
+    waiting = asyncio.create_task(name(resolver, seen(), grace=1.0))
+    await asyncio.sleep(0.1)
+    await file(async_store, dave)
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    await file(async_store, alice)
+    assert await waiting == ""
+    await async_store.client.flushall()
+    await file(async_store, alice)
+    assert await name(resolver, seen()) == "alice"
+    await resolver.close()
+
+
+def test_clocks_that_disagree() -> None:
+    """A clock here that is behind the server's is learnt, and costs a few names at the start at most."""
+    clocks = Clocks()
+    late = [
+        replace(FACT, audit_id=str(number), received_timestamp=f"2026-01-01T10:00:{number:02}.500000000Z")
+        for number in range(40)
+    ]
+    verdicts = [clocks.plausible(fact, NOON + number - 4.4) for number, fact in enumerate(late)]
+    assert all(verdicts[6:])
+    assert not clocks.plausible(
+        replace(FACT, audit_id="x", received_timestamp=late[30].received_timestamp), NOON + 20
+    )
+    certain = replace(FACT, audit_id="y", surely_wrote=True, received_timestamp=late[39].received_timestamp)
+    assert clocks.plausible(certain, NOON)
+
+
+async def test_burst_with_facts_in_order(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """G33: a thousand events whose facts come in batches cost a few looks, not one wait each."""
+    loop = asyncio.get_running_loop()
+    looks = 0
+    run = async_store.run
+
+    async def counted(call: Any) -> Any:
+        nonlocal looks
+        looks += call.command[:1] == ("MGET",)
+        return await run(call)
+
+    async_store.run = counted  # type: ignore[method-assign]
+    events = [asked(seen(uid=f"u{n}", name=f"n{n}"), 20.0) for n in range(1000)]
+    started = loop.time()
+    tasks = [asyncio.create_task(resolver.resolve(event)) for event in events]
+    for start in range(0, 1000, 100):
+        batch = [audit("create", "alice", uid=f"u{n}", name=f"n{n}") for n in range(start, start + 100)]
+        await file(async_store, *batch)
+    found = await asyncio.gather(*tasks)
+    assert found == [Author("alice")] * 1000
+    assert looks <= 20
+    assert loop.time() - started < 5.0
+    assert resolver._waiters == {}
+
+
+async def test_types_that_audit_leaves_out(async_store: AsyncStore) -> None:
+    """After a few waits in vain, events of a type wait no more, until a fact of the type is heard."""
+    resolver = FactResolver(async_store, coverage=Coverage(2))
+    loop = asyncio.get_running_loop()
+    for number in range(4):
+        await name(resolver, seen(uid=f"v{number}"), grace=0.2)
+    started = loop.time()
+    assert await name(resolver, seen(uid="w"), grace=5.0) == ""
+    assert loop.time() - started < 1.0
+    waiting = asyncio.create_task(name(resolver, seen(kind=DEPLOYMENTS), grace=5.0))
+    await file(async_store, audit("create", "alice", resource="deployments", group="apps"))
+    assert await waiting == "alice"
+    await file(async_store, audit("create", "alice", uid="other"))
+    await asyncio.sleep(0.2)
+    waiting = asyncio.create_task(name(resolver, seen(uid="w2"), grace=5.0))
+    await asyncio.sleep(0.1)
+    await file(async_store, audit("create", "bob", uid="w2"))
+    assert await waiting == "bob"
+    await resolver.close()
+
+
+def test_waits_at_the_same_time_count_once() -> None:
+    """One slow batch, whose events all waited in vain together, condemns no type."""
+    coverage = Coverage(3)
+    for _ in range(100):
+        coverage.in_vain("configmaps", started=0.0, ended=3.0)
+    assert coverage.worth_waiting("configmaps")
+    coverage.in_vain("configmaps", started=4.0, ended=7.0)
+    coverage.in_vain("configmaps", started=8.0, ended=11.0)
+    assert not coverage.worth_waiting("configmaps")
+    assert coverage.worth_waiting("secrets")
+    coverage.heard("configmaps")
+    assert coverage.worth_waiting("configmaps")
+
+
+async def test_redis_gone_while_reading() -> None:
+    """T1, T6: an index that cannot be read names the committer, in bounded time."""
+    store = AsyncStore.connect("redis://127.0.0.1:1/0", deadline_s=0.2)
+    resolver = FactResolver(store)
+    started = asyncio.get_running_loop().time()
+    assert await name(resolver, seen(), grace=0.5) == ""
+    assert asyncio.get_running_loop().time() - started < 3.0
+    await resolver.close()
+    await store.close()
+
+
+async def test_announcements_lost(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """A fact whose announcement was lost is found by the last look."""
+    waiting = asyncio.create_task(name(resolver, seen(), grace=0.6))
+    await asyncio.sleep(0.2)
+    assert resolver._listener is not None
+    resolver._listener.cancel()
+    await file(async_store, audit("create", "alice"))
+    assert await waiting == "alice"

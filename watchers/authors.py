@@ -1,0 +1,236 @@
+"""Names the author of a live event, when the audit stream proves it within the grace.
+
+One look, then asleep until an announcement names the object: no polling, whatever number of events waits.
+Looks of many events travel together. One last look at the deadline makes up for announcements that were
+lost. Whatever goes wrong (Redis, odd values, the end of the process) means the committer; there is no path
+that raises or waits without bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from reverser.errors import StoreUnavailable
+from reverser.factmetrics import FACTS
+from reverser.store import AsyncStore
+from reverser.store.attribution import TOPIC, Fact, Slot, announced
+from reverser.store.model import Author
+from watchers import metrics
+from watchers.coverage import Coverage
+from watchers.evidence import ABSENT, STRONG, WEAK, Result, Verdict, judge, lead, slot_names, subjects
+from watchers.hooks import EventFacts
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How long Redis may take to answer a look, beyond the grace of the event."""
+LAST_LOOK = 0.05
+"""Seconds before the deadline at which an event that heard nothing looks once more."""
+LISTEN_SECONDS = 5.0
+RETRY_SECONDS = 0.5
+BATCH = 500
+SLACK = 0.02
+"""Seconds by which a request may be younger than the change and still have made it: clocks differ."""
+SAMPLES = 64
+LEAST_SAMPLES = 5
+REMEMBERED = 10_000
+Waiter = tuple[str, str]
+
+
+class Clocks:
+    """How far the clock here is from the API server's, learnt from the facts themselves.
+
+    A change is seen after its request was received. If most requests look otherwise, the clock here is
+    behind, and by how much is the median; if few do, those few changed nothing.
+    """
+
+    def __init__(self) -> None:
+        self._leads: deque[float] = deque(maxlen=SAMPLES)
+        self._judged: OrderedDict[tuple[str, str], bool] = OrderedDict()
+
+    def plausible(self, fact: Fact, seen: float) -> bool:
+        """Whether a change that was seen at ``seen`` (Unix time) can be the doing of this request."""
+        seconds = lead(fact, seen)
+        if seconds is None:
+            return True
+        name = (fact.audit_id, fact.uid)
+        known = self._judged.get(name)
+        if known is not None:
+            return known
+        behind = min(0.0, median(self._leads)) if len(self._leads) >= LEAST_SAMPLES else 0.0
+        self._leads.append(seconds)
+        verdict = fact.surely_wrote or seconds >= behind - SLACK
+        self._judged[name] = verdict
+        if len(self._judged) > REMEMBERED:
+            self._judged.popitem(last=False)
+        return verdict
+
+
+class FactResolver:
+    """The resolver of one watcher; ``await close()`` ends its listening."""
+
+    def __init__(
+        self, store: AsyncStore, *, coverage: Coverage | None = None, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._coverage = coverage or Coverage()
+        self._wall = wall
+        self._clocks = Clocks()
+        self._waiters: dict[Waiter, set[asyncio.Event]] = {}
+        self._missed: OrderedDict[Waiter, None] = OrderedDict()
+        self._looks: list[tuple[Sequence[str], asyncio.Future[list[Slot]]]] = []
+        self._looker: asyncio.Task[None] | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._listening = asyncio.Event()
+
+    async def resolve(self, facts: EventFacts) -> Author | None:
+        """The author, at the latest at the event's deadline; None when it is not certain."""
+        started = asyncio.get_running_loop().time()
+        seen = self._wall()
+        self._listen()
+        try:
+            verdict = await self._verdict(facts, started, seen)
+        except StoreUnavailable as error:
+            log.debug("no author for %s: %s", facts.type.resource, error)
+            verdict = ABSENT
+        self._record(facts, verdict, started)
+        return verdict.author
+
+    async def submitter(self, request_uid: str) -> Author | None:
+        """Who created a CommitRequest, as admission recorded it before the object was visible.
+
+        Raises StoreUnavailable: not to reach Redis is no answer, and the caller asks again.
+        """
+        return await self._store.read_submitter(request_uid)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        tasks = [task for task in (self._listener, self._looker) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _verdict(self, event: EventFacts, started: float, seen: float) -> Verdict:
+        loop = asyncio.get_running_loop()
+        kind = event.type.group_resource
+        woken = asyncio.Event()
+        places = [(kind, subject) for subject in subjects(event)]
+        for place in places:
+            self._waiters.setdefault(place, set()).add(woken)
+        try:
+            verdict = await self._look(event, seen)
+            if verdict.final or not places or not self._coverage.worth_waiting(kind):
+                return verdict
+            heard = False
+            while (left := event.deadline - loop.time()) > 0:
+                try:
+                    async with asyncio.timeout(max(left - LAST_LOOK, left / 2)):
+                        await woken.wait()
+                except TimeoutError:
+                    return await self._last_look(event, seen, started, heard=heard)
+                woken.clear()
+                heard = True
+                verdict = await self._look(event, seen)
+                if verdict.final:
+                    return verdict
+            return verdict
+        finally:
+            for place in places:
+                waiting = self._waiters[place]
+                waiting.discard(woken)
+                if not waiting:
+                    del self._waiters[place]
+
+    async def _last_look(self, event: EventFacts, seen: float, started: float, *, heard: bool) -> Verdict:
+        verdict = await self._look(event, seen)
+        if not heard and verdict.result is Result.ABSENT:
+            ended = asyncio.get_running_loop().time()
+            self._coverage.in_vain(event.type.group_resource, started=started, ended=ended)
+        return verdict
+
+    async def _look(self, event: EventFacts, seen: float) -> Verdict:
+        """One look at the slots of an event, together with others that look now."""
+        future: asyncio.Future[list[Slot]] = asyncio.get_running_loop().create_future()
+        self._looks.append((slot_names(event), future))
+        if self._looker is None or self._looker.done():
+            self._looker = asyncio.create_task(self._read(), name="authors look")
+        left = event.deadline - asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(max(left, 0.0) + LOOK_SECONDS):
+                slots = await future
+        except TimeoutError:
+            return ABSENT
+        verdict = judge(event, slots)
+        if verdict.result is not Result.ABSENT:
+            self._coverage.heard(event.type.group_resource)
+        carrier = verdict.fact if verdict.result in STRONG else None
+        if carrier is not None and not self._clocks.plausible(carrier, seen):
+            return WEAK
+        return verdict
+
+    async def _read(self) -> None:
+        while self._looks:
+            batch, self._looks = self._looks[:BATCH], self._looks[BATCH:]
+            names = list(dict.fromkeys(name for wanted, _ in batch for name in wanted))
+            try:
+                found = dict(zip(names, await self._store.read_slots(names), strict=True))
+            except StoreUnavailable as error:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(StoreUnavailable(str(error)))
+                continue
+            for wanted, future in batch:
+                if not future.done():
+                    future.set_result([found[name] for name in wanted])
+
+    def _listen(self) -> None:
+        if self._listener is None or self._listener.done():
+            self._listener = asyncio.create_task(self._follow(), name="authors")
+
+    async def _follow(self) -> None:
+        """Wakes those whose object is announced; after a lost connection, everybody."""
+        while True:
+            try:
+                async with self._store.subscribe(TOPIC) as hints:
+                    self._wake_all()
+                    while True:
+                        hint = await hints.get(LISTEN_SECONDS)
+                        if hint is not None:
+                            self._announce(hint.payload)
+            except StoreUnavailable as error:
+                log.debug("announcements of authors wait: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    def _wake_all(self) -> None:
+        for waiting in self._waiters.values():
+            for woken in waiting:
+                woken.set()
+
+    def _announce(self, payload: str) -> None:
+        for kind, about in announced(payload).items():
+            self._coverage.heard(kind)
+            for subject in about:
+                place = (kind, subject)
+                for woken in self._waiters.get(place, ()):
+                    woken.set()
+                if place in self._missed:
+                    del self._missed[place]
+                    FACTS.labels("late").inc()
+
+    def _record(self, event: EventFacts, verdict: Verdict, started: float) -> None:
+        labels = (str(verdict.result), *metrics.type_labels(event.type))
+        metrics.RESOLUTIONS.labels(*labels).inc()
+        metrics.RESOLUTION_WAIT.labels(*labels).observe(asyncio.get_running_loop().time() - started)
+        if verdict.author is not None:
+            FACTS.labels("matched").inc()
+            return
+        if event.uid:
+            self._missed[(event.type.group_resource, f"u{event.uid}")] = None
+            if len(self._missed) > REMEMBERED:
+                self._missed.popitem(last=False)

@@ -1,0 +1,156 @@
+"""From the slots of the attribution index to an author: which evidence is strong enough to name somebody.
+
+Only a fact about this very version of this very object names the author of a write, and only a fact about a
+request to delete this very object names the author of a removal. Everything else (the last editor, an equal
+version of an object that cannot be identified, a name) is weak, and weak evidence names nobody. Two authors
+on one slot name nobody either.
+
+A request that changes nothing answers with the version that somebody else made. Where that is possible
+(every request but a create or an update from a known version), a request that the API server received after
+the change was already seen here cannot have made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from reverser.store.attribution import (
+    CONFLICT,
+    Fact,
+    Slot,
+    exact_key,
+    last_key,
+    removal_key,
+    version_key,
+)
+from reverser.store.model import Author
+from watchers.hooks import EventFacts
+
+
+class Result(StrEnum):
+    """How an event was resolved; a metric label."""
+
+    EXACT_USER = "exact_user"
+    EXACT_SERVICE_ACCOUNT = "exact_serviceaccount"
+    EXACT_DELETE = "exact_delete"
+    EXACT_COLLECTION_ITEM = "exact_deletecollection_item"
+    EXACT_VERSION = "exact_rv"
+    WEAK = "weak"
+    CONFLICT = "conflict"
+    ABSENT = "absent"
+
+
+STRONG = frozenset(
+    {
+        Result.EXACT_USER,
+        Result.EXACT_SERVICE_ACCOUNT,
+        Result.EXACT_DELETE,
+        Result.EXACT_COLLECTION_ITEM,
+        Result.EXACT_VERSION,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the evidence says: a result, and the fact that carries it."""
+
+    result: Result
+    fact: Fact | None = None
+
+    @property
+    def author(self) -> Author | None:
+        """The author; None unless the evidence is strong."""
+        return self.fact.who if self.result in STRONG and self.fact is not None else None
+
+    @property
+    def final(self) -> bool:
+        """Whether waiting cannot change it."""
+        return self.result in STRONG or self.result is Result.CONFLICT
+
+
+ABSENT = Verdict(Result.ABSENT)
+WEAK = Verdict(Result.WEAK)
+
+
+def slot_names(event: EventFacts) -> tuple[str, ...]:
+    """The keys to read for an event, in the order that ``judge`` expects; empty when nothing can join."""
+    kind = event.type.group_resource
+    own = ""
+    if event.uid:
+        own = removal_key(kind, event.uid) if event.removal else ""
+        if not event.removal and event.resource_version:
+            own = exact_key(kind, event.uid, event.resource_version)
+    return (
+        own or version_key(kind, ""),
+        version_key(kind, event.resource_version),
+        last_key(kind, event.uid) if event.uid else version_key(kind, ""),
+    )
+
+
+def subjects(event: EventFacts) -> tuple[str, ...]:
+    """What an announcement of facts says when it concerns this event."""
+    found = []
+    if event.uid:
+        found.append(f"u{event.uid}")
+    if event.resource_version:
+        found.append(f"v{event.resource_version}")
+    return tuple(found)
+
+
+def judge(event: EventFacts, slots: Sequence[Slot]) -> Verdict:
+    """The strength table on the slots of ``slot_names(event)``."""
+    own, version, last = slots
+    if own is CONFLICT:
+        return Verdict(Result.CONFLICT)
+    if isinstance(own, Fact) and _own(own, event):
+        return Verdict(_strength(own), own)
+    if version is CONFLICT:
+        return Verdict(Result.CONFLICT)
+    if isinstance(version, Fact):
+        if _same_object(version, event) and version.removal is event.removal:
+            return Verdict(Result.EXACT_DELETE if event.removal else Result.EXACT_VERSION, version)
+        return WEAK
+    return WEAK if last is not None else ABSENT
+
+
+def _own(fact: Fact, event: EventFacts) -> bool:
+    """Keys are matched by the store; what the value says must still be this event's."""
+    if fact.group_resource != event.type.group_resource or fact.uid != event.uid:
+        return False
+    if event.removal:
+        return fact.removal
+    return not fact.removal and fact.resource_version == event.resource_version
+
+
+def _same_object(fact: Fact, event: EventFacts) -> bool:
+    return (
+        not fact.uid
+        and fact.group_resource == event.type.group_resource
+        and fact.resource_version == event.resource_version
+        and (fact.namespace, fact.name) == (event.namespace, event.name)
+    )
+
+
+def _strength(fact: Fact) -> Result:
+    if fact.verb == "deletecollection":
+        return Result.EXACT_COLLECTION_ITEM
+    if fact.removal:
+        return Result.EXACT_DELETE
+    return Result.EXACT_SERVICE_ACCOUNT if fact.is_service_account else Result.EXACT_USER
+
+
+def lead(fact: Fact, seen: float) -> float | None:
+    """Seconds from the moment a fact's request was received to ``seen`` (Unix time), when its change showed
+    up here; None = not known.
+    """
+    text = fact.received_timestamp
+    try:
+        moment = datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+        fraction = float(f"0{text[19:].rstrip('Z')}") if text[19:20] == "." else 0.0
+    except ValueError:
+        return None
+    return seen - moment.timestamp() - fraction

@@ -1,0 +1,142 @@
+"""From an accepted audit event to the facts that it proves.
+
+An event is split over four places that depend on the verb and on the server's answer, never on the type:
+the reference of the request, the request body, the response body and the response status. Only the response
+of a write says which version was made; only the details of a deletion's answer say which object went. What
+is not needed is left where it is: bodies may hold Secrets, and nothing of them is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reverser.store.attribution import REMOVALS, Fact
+from webhooks.gate import verb_of, version_of
+from webhooks.people import effective
+from webhooks.shapes import child, text
+
+COLLECTION = "deletecollection"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an event is about; fields that the event does not tell are empty."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def group_resource(self) -> str:
+        """``apps/deployments``; the core group is left out."""
+        return f"{self.group}/{self.resource}" if self.group else self.resource
+
+
+def subject_of(event: Mapping[str, Any]) -> Subject:
+    """The object of an event. What the reference says wins; bodies only fill gaps."""
+    reference = child(event, "objectRef")
+    request, response = child(event, "requestObject"), child(event, "responseObject")
+    removal = verb_of(event) in REMOVALS
+    metas = [child(response, "metadata"), child(request, "metadata")]
+    if removal:
+        metas.reverse()
+
+    def known(field: str) -> str:
+        found = (text(meta.get(field)) for meta in metas)
+        return text(reference.get(field)) or next(filter(None, found), "")
+
+    uid = known("uid") or (_deleted_uid(event) if removal else "")
+    group, _, version = text(reference.get("apiVersion")).rpartition("/")
+    return Subject(
+        group=text(reference.get("apiGroup")) or group,
+        version=version,
+        resource=text(reference.get("resource")),
+        namespace=known("namespace"),
+        name=known("name"),
+        uid=uid,
+    )
+
+
+def facts_of(event: Mapping[str, Any]) -> list[Fact]:
+    """The facts of an event that passed the gate; none where nobody or nothing can be told from it."""
+    who = effective(event)
+    subject = subject_of(event)
+    verb = verb_of(event)
+    if not who.username or not subject.resource:
+        return []
+    common: dict[str, Any] = {
+        "group_resource": subject.group_resource,
+        "author": who.username,
+        "display_name": who.display_name,
+        "email": who.email,
+        "verb": verb,
+        "subresource": text(child(event, "objectRef").get("subresource")),
+        "audit_id": text(event.get("auditID")),
+        "stage_timestamp": timestamp(event.get("stageTimestamp")),
+        "received_timestamp": timestamp(event.get("requestReceivedTimestamp")),
+    }
+    if verb == COLLECTION:
+        return [
+            Fact(name=name, namespace=namespace, uid=uid, **common)
+            for name, namespace, uid in _members(event, subject.namespace)
+        ]
+    version = _made_version(event, verb)
+    if not subject.name or not (subject.uid or version):
+        return []
+    return [
+        Fact(
+            name=subject.name,
+            namespace=subject.namespace,
+            uid=subject.uid,
+            resource_version=version,
+            surely_wrote=verb == "create" or (verb == "update" and bool(version_of(event, "requestObject"))),
+            **common,
+        )
+    ]
+
+
+def _made_version(event: Mapping[str, Any], verb: str) -> str:
+    """The version that the request made: the response's, never a precondition."""
+    made = version_of(event, "responseObject")
+    if not made and verb == "create":
+        return text(child(event, "objectRef").get("resourceVersion"))
+    return made
+
+
+def _deleted_uid(event: Mapping[str, Any]) -> str:
+    """The uid of what went, from the answer's details or the request's precondition."""
+    response = child(event, "responseObject")
+    details = child(response, "details") if response.get("kind") == "Status" else {}
+    return (
+        text(details.get("uid"))
+        or text(child(child(event, "responseStatus"), "details").get("uid"))
+        or text(child(child(event, "requestObject"), "preconditions").get("uid"))
+    )
+
+
+def _members(event: Mapping[str, Any], namespace: str) -> Iterator[tuple[str, str, str]]:
+    """Name, namespace and uid of what a collection request deleted, as far as its answer lists them."""
+    items = child(event, "responseObject").get("items")
+    for item in items if isinstance(items, list) else ():
+        meta = child(item, "metadata")
+        name, uid = text(meta.get("name")), text(meta.get("uid"))
+        if name and uid:
+            yield name, text(meta.get("namespace")) or namespace, uid
+
+
+def timestamp(value: object) -> str:
+    """A time of an event with nine digits of a second in UTC, so that times compare as texts; empty when
+    it is no such time.
+    """
+    stamp = text(value)
+    whole, _, fraction = stamp.removesuffix("Z").partition(".")
+    shaped = len(whole) == 19 and whole[4] + whole[7] + whole[10] + whole[13] + whole[16] == "--T::"
+    digits = whole[:4] + whole[5:7] + whole[8:10] + whole[11:13] + whole[14:16] + whole[17:] + fraction
+    if not shaped or not stamp.endswith("Z") or not (digits.isascii() and digits.isdigit()):
+        return ""
+    return f"{whole}.{fraction[:9]:0<9}Z"

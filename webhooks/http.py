@@ -1,0 +1,103 @@
+"""The little of HTTP that both ingresses need: bounded bodies in, short answers out.
+
+A body is never read past its limit into memory. What a client still has to send when it is refused is read
+and thrown away, up to a bound, so that it gets to see the answer; then the connection ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any, Protocol
+
+Environ = dict[str, Any]
+Headers = list[tuple[str, str]]
+StartResponse = Callable[[str, Headers], Any]
+
+CHUNK = 64 * 1024
+DISCARDED = 32 * 2**20
+RECEIVED = "reverser.received"
+"""In the environment: to be called once a request was read; its deadline becomes that of the answer."""
+
+
+class Body(Protocol):
+    """What a WSGI server hands over as ``wsgi.input``."""
+
+    def read(self, size: int) -> bytes:
+        """At most ``size`` bytes; fewer at the end."""
+        ...
+
+
+class BadBody(Exception):
+    """The body cannot be taken; the message says why, without a byte of it."""
+
+
+def read_body(environ: Environ, limit: int) -> bytes:
+    """The whole body. Raises BadBody when it is larger than ``limit`` bytes, or breaks off."""
+    source: Body = environ["wsgi.input"]
+    declared = _length(environ)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while size <= limit:
+            want = min(CHUNK, limit + 1 - size)
+            if declared is not None:
+                want = min(want, declared - size)
+            chunk = source.read(want) if want > 0 else b""
+            if not chunk:
+                break
+            chunks.append(chunk)
+            size += len(chunk)
+        if size > limit:
+            _discard(source, None if declared is None else declared - size)
+    except ValueError as error:
+        raise BadBody("the request body is not well-formed") from error
+    if size > limit:
+        raise BadBody(f"request body too large: max {limit} bytes")
+    if declared is not None and size < declared:
+        raise BadBody("the request body broke off or came too slowly")
+    received = environ.get(RECEIVED)
+    if received is not None:
+        received()
+    return b"".join(chunks)
+
+
+def _length(environ: Environ) -> int | None:
+    """The declared length; None where the body ends by itself (chunked)."""
+    declared = environ.get("CONTENT_LENGTH") or ""
+    if declared.isascii() and declared.isdigit():
+        return int(declared)
+    return None if environ.get("wsgi.input_terminated") else 0
+
+
+def _discard(source: Body, left: int | None) -> None:
+    thrown = 0
+    while thrown < DISCARDED and (left is None or thrown < left):
+        chunk = source.read(CHUNK if left is None else min(CHUNK, left - thrown))
+        if not chunk:
+            return
+        thrown += len(chunk)
+
+
+def answer(
+    start_response: StartResponse,
+    status: int,
+    body: bytes,
+    *,
+    content_type: str = "text/plain; charset=utf-8",
+) -> Iterable[bytes]:
+    """One complete answer. After a refusal the connection ends: what follows in it cannot be trusted."""
+    headers = [
+        ("Content-Type", content_type),
+        ("Content-Length", str(len(body))),
+        ("X-Content-Type-Options", "nosniff"),
+    ]
+    if status >= 400:
+        headers.append(("Connection", "close"))
+    start_response(f"{status} {HTTPStatus(status).phrase}", headers)
+    return [body]
+
+
+def say(start_response: StartResponse, status: int, message: str) -> Iterable[bytes]:
+    """A short text as an answer."""
+    return answer(start_response, status, f"{message}\n".encode())
