@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+
 from reverser.controllers.conditions import FALSE, TRUE, Plan, find
 from reverser.controllers.decide_request import Waiting, decide_request, is_terminal
 from reverser.controllers.metrics import AUTHOR_LAG, AUTHOR_LOOKUPS
@@ -24,7 +26,29 @@ from reverser.kinds.parse import parse_commit_request
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import own_path
 from reverser.store import AsyncStore
-from reverser.store.model import Author
+from reverser.store.calls import Call
+
+AUTHOR_KEY = "gitops-reverser:author:v1:command:{uid}"
+
+
+def read_admission(request_uid: str) -> Call[tuple[Submitter, float] | None]:
+    """Who asked and when (seconds since 1970, 0 = not told), as admission recorded it before the object
+    became visible; None = it did not.
+    """
+
+    def decode(reply: Any) -> tuple[Submitter, float] | None:
+        try:
+            record = orjson.loads(reply) if reply is not None else None
+        except orjson.JSONDecodeError:
+            record = None
+        if not isinstance(record, Mapping) or not record.get("author"):
+            return None
+        who = Submitter(
+            str(record["author"]), str(record.get("displayName") or ""), str(record.get("email") or "")
+        )
+        return who, _seconds(str(record.get("requestedAt") or ""))
+
+    return Call(command=("GET", AUTHOR_KEY.format(uid=request_uid)), decode=decode)
 
 
 class RequestReconciler:
@@ -153,10 +177,6 @@ class RequestReconciler:
         except KubeNotFound:
             return None
         return None
-
-
-def _submitter(author: Author | None) -> Submitter | None:
-    return None if author is None else Submitter(author.username, author.display_name, author.email)
 
 
 def _finished(fresh: Mapping[str, Any]) -> bool:
