@@ -1,0 +1,97 @@
+"""The watcher is killed at every step of a scripted run; the journal loses nothing and doubles nothing.
+
+The store is wrapped so that the n-th call to Redis is the last one: before it is sent, or after it took
+effect but before its answer arrived. Then a second watcher takes over. Hypothesis chooses where to cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from reverser.errors import StoreUnavailable
+from reverser.store import AsyncStore
+
+from .conftest import Bench, Cluster
+
+CM = [{"resources": ["configmaps"]}]
+
+
+class Guillotine:
+    """Cuts a store off at its n-th call that changes something; ``after`` lets that call still take
+    effect.
+    """
+
+    def __init__(self, store: AsyncStore, steps: int, *, after: bool) -> None:
+        self._run = store.run
+        self._left = steps
+        self._after = after
+        self.fell = asyncio.Event()
+        store.run = self.run  # type: ignore[method-assign, assignment]
+
+    async def run(self, call: Any) -> Any:
+        if self.fell.is_set():
+            raise StoreUnavailable("cut off")
+        if call.script.startswith(("append", "stage", "open_journal", "acquire", "write_stream")):
+            self._left -= 1
+            if self._left <= 0:
+                self.fell.set()
+                if self._after:
+                    await self._run(call)
+                raise StoreUnavailable("cut off")
+        return await self._run(call)
+
+
+def script(cluster: Cluster, round_: int) -> None:
+    """Creates, updates, deletes and re-creates; every change is one version of one object."""
+    tag = f"r{round_}"
+    cluster.create(f"{tag}-a", v="1")
+    cluster.create(f"{tag}-b", v="1")
+    for value in ("2", "3"):
+        cluster.patch(f"{tag}-a", {"data": {"v": value}})
+    cluster.delete(f"{tag}-b")
+    cluster.create(f"{tag}-b", v="again")
+    cluster.patch(f"{tag}-a", {"metadata": {"labels": {"x": tag}}})
+    cluster.delete(f"{tag}-a")
+
+
+def recorded(cluster: Cluster, round_: int) -> list[tuple[str, str]]:
+    """(name, version) of every change of a round, as the cluster itself recorded it."""
+    found = []
+    for event in cluster.server.store_record():
+        name = event.object["metadata"]["name"]
+        if name.startswith(f"r{round_}-"):
+            found.append((name, event.object["metadata"]["resourceVersion"]))
+    return found
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_killed_at_any_step(bench: Bench, cluster: Cluster, after: bool) -> None:
+    """E15, E16, E26, issue of durability: cut after each number of steps, all changes arrive once and in
+    order.
+    """
+    cluster.create("old", v="1")
+    uid = cluster.target()
+    cluster.rule("wr", "gt", CM)
+    await bench.open(uid)
+    for round_, steps in enumerate((1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 20)):
+        store = AsyncStore.connect(bench.redis_url)
+        guillotine = Guillotine(store, steps, after=after)
+        watcher = await bench.start(store=store, ident=f"w{round_}")
+        await asyncio.sleep(0.1 if round_ % 2 else 0.0)
+        await asyncio.to_thread(script, cluster, round_)
+        try:
+            async with asyncio.timeout(1.5):
+                await guillotine.fell.wait()
+        except TimeoutError:
+            pass
+        await watcher.kill()
+    last = await bench.start(ident="last")
+    await bench.mirrored(uid)
+    await last.stop()
+    events = await bench.journal().events()
+    for name in {event.object.name for event in events}:
+        versions = [int(e.resource_version) for e in events if e.object.name == name]
+        assert versions == sorted(set(versions)), name
