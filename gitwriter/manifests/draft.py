@@ -39,6 +39,7 @@ from .loading import YamlError
 from .newdocuments import NewDocument, render_new, split_by_sensitivity, subject_of
 from .placement.resolve import Placer, Registration, registration
 from .placement.safety import append_refusal, path_problem
+from .sweeping import absent_documents
 from .tree import Tree
 
 
@@ -75,7 +76,7 @@ class Draft:
         self._written: set[tuple[str, int]] = set()
 
     def run(self, changes: Sequence[Change]) -> None:
-        """Plan every change. Of several upserts and deletes of one object the last one counts."""
+        """Plan every change; of several upserts and deletes of one object the last counts."""
         self._changes = changes
         last: dict[ObjectKey, int] = {}
         for number, change in enumerate(changes):
@@ -326,11 +327,8 @@ class Draft:
         return True
 
     def _sweep(self, number: int, change: Sweep) -> None:
-        for ref in self._inventory.of_type(change.group, change.kind):
-            namespace = self._inventory.effective_namespace(ref) if change.namespaced else ""
-            if change.namespaced and (not namespace or change.scope_namespace not in (None, namespace)):
-                continue
-            if (namespace, ref.fact.name) in change.present or (ref.path, ref.fact.index) in self._written:
+        for ref in absent_documents(self._inventory, change):
+            if (ref.path, ref.fact.index) in self._written:
                 continue
             work = self._works.get(ref.path)
             if work is not None and ref.fact.index in work.removals:

@@ -185,6 +185,9 @@ def test_explicit_namespace_is_overridden_as_kustomize_does() -> None:
     files = {"kustomization.yaml": "namespace: shop\nresources: [menu.yaml]\n", "menu.yaml": menu}
     made = plan(files, config_map("menu", soup="kale"))
     assert written(made) == {"menu.yaml": menu.replace("leek", "kale")}
+    assert dict(plan(files, sweep("ConfigMap")).files) == {}, (
+        "M11: a file that names another namespace is not swept"
+    )
 
 
 def test_nested_namespaces_outermost_wins() -> None:

@@ -1,0 +1,25 @@
+"""Which documents a finished replay says are gone; the bounds are narrow because a sweep deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .changes import Sweep
+from .inventory import DocumentRef, Inventory
+
+
+def absent_documents(inventory: Inventory, sweep: Sweep) -> Iterator[DocumentRef]:
+    """Documents of the sweep's type and scope that the replay did not see, in path order.
+
+    A namespaced document whose namespace nobody tells is never swept, nor is one whose own namespace the build
+    replaces: somebody may mean another object by it.
+    """
+    for ref in inventory.of_type(sweep.group, sweep.kind):
+        namespace = inventory.effective_namespace(ref) if sweep.namespaced else ""
+        if sweep.namespaced:
+            if not namespace or sweep.scope_namespace not in (None, namespace):
+                continue
+            if ref.fact.namespace not in ("", namespace):
+                continue
+        if (namespace, ref.fact.name) not in sweep.present:
+            yield ref
