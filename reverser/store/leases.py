@@ -26,10 +26,10 @@ def acquire_lease(kind: LeaseKind, id: str, token: str, ttl_ms: int, holder: str
     def decode(reply: Any) -> Fence | None:
         return None if reply is None else Fence(token, int(reply))
 
-    record = f"{keys.journal_of(id)}:record" if kind is LeaseKind.BRANCH else ""
+    branch = (f"{keys.journal_of(id)}:record", keys.DUE) if kind is LeaseKind.BRANCH else ()
     return Call(
         script="acquire_lease",
-        keys=(keys.lease(kind, id), keys.lease_number(kind, id), keys.lease_index(kind), record),
+        keys=(keys.lease(kind, id), keys.lease_number(kind, id), keys.lease_index(kind), *branch),
         args=(token, ttl_ms, holder, id, COUNTER_TTL_S),
         decode=decode,
     )

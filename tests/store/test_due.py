@@ -100,6 +100,14 @@ def test_a_wake_while_leased_is_not_lost(world: World):
     assert world.store.claim_due(1, 60_000) == [BRANCH]
 
 
+def test_what_arrives_under_a_holder_that_dies_is_found(world: World):
+    """J9, J10: a message that came late started a writer without a score; its death loses no wake."""
+    world.writer()
+    world.append(event())
+    world.store.client.delete(keys.branch_lease(BRANCH))
+    assert world.store.time_ms() < _score(world) <= world.store.time_ms() + 60_000
+
+
 def test_a_target_wakes_its_branch(world: World):
     """The gate names the branch; without one nothing happens."""
     world.store.wake_target(TARGET.uid)
