@@ -105,7 +105,9 @@ def _content_after_end_marker(data: bytes, position: int) -> int | None:
 
 
 def _kind_of(data: bytes, start: int, end: int) -> DocumentKind:
-    # A body whose first character settles it needs no copy.
+    # Most bodies are settled by their first character, without a copy.
+    if start == end:
+        return DocumentKind.EMPTY
     head = data[start : start + 1]
     if head.isalpha() or head in (b"{", b'"'):
         return DocumentKind.CONTENT

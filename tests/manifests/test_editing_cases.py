@@ -392,6 +392,13 @@ def test_a_diverging_alias_is_written_out_at_its_place_alone() -> None:
     )
 
 
+def test_an_anchored_item_may_become_a_list() -> None:
+    """An anchor cannot share its line with the first item of a list: the items go below it."""
+    text = HEAD + "list:\n- &a |\n  text\n- b\n"
+    after = edited(text, changed(text, ("/list/0", [{"k": "v"}, "x"])))
+    assert after == HEAD + "list:\n- &a\n  - k: v\n  - x\n- b\n"
+
+
 def test_a_change_of_all_users_is_made_at_the_anchor() -> None:
     """One line changes where every user has the new value."""
     desired = changed(ANCHORS, ("/base/cpu", 3), ("/one/cpu", 3), ("/two/cpu", 3))

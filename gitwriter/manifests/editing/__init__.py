@@ -172,8 +172,6 @@ def _text_keys(loaded: LoadedDocument, desired: Mapping[str, Any]) -> frozenset[
     Readers disagree about such keys: kubectl takes ``on`` for ``true``, kustomize for the word. The live
     object shows which reading was applied.
     """
-    if not _BOOLEAN_KEY.search(loaded.text):
-        return frozenset()
     keys: set[str] = set()
     stack: list[Any] = [desired]
     while stack:
@@ -183,9 +181,10 @@ def _text_keys(loaded: LoadedDocument, desired: Mapping[str, Any]) -> frozenset[
             stack.extend(node.values())
         elif isinstance(node, list | tuple):
             stack.extend(node)
-    return frozenset(
-        word for word in keys & BOOLEAN_WORDS if ("true" if resolve_plain(word) else "false") not in keys
-    )
+    words = keys & BOOLEAN_WORDS
+    if not words or not _BOOLEAN_KEY.search(loaded.text):
+        return frozenset()
+    return frozenset(word for word in words if ("true" if resolve_plain(word) else "false") not in keys)
 
 
 def _edit_text(

@@ -115,7 +115,7 @@ def _over_block_scalar(source: Source, node: Node, first: str, rest: list[str], 
     header_end = source.block_header_end(node)
     below = source.line_end(header_end)
     stop = max(source.line_end(source.content_end(node)), below)
-    if not first and place.is_item:
+    if not first and place.is_item and node.anchor is None:
         first, rest = rest[0].lstrip(" "), rest[1:]
     start = node.body if first else max(len(source.work[: node.body].rstrip(" \t")), place.after)
     return [Edit(start, header_end, first), Edit(below, stop, _joined(rest, newline))]
