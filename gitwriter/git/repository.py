@@ -111,39 +111,45 @@ class BareRepository:
         """Fetch branches, given their listed tips; returns the tips that are here now.
 
         What is here already is not fetched. Without ``depth`` a branch that was never fetched comes with
-        its tip alone, later only what is new; ``depth`` deepens (0 = everything). Raises LostRace when a
-        branch vanished since it was listed, RemoteUnavailable otherwise.
+        its tip alone, later with what is newer than the oldest commit here; ``depth`` is a number of
+        commits. Raises LostRace when a branch vanished since it was listed, RemoteUnavailable otherwise.
         """
         have = self._tracked()
-        wanted = [name for name, tip in refs.items() if depth is not None or have.get(name) != tip]
-        for name in wanted:
+        for name, tip in refs.items():
             validate_branch(name)
-        for names, flags in self._fetch_plan(wanted, have, depth):
-            specs = [f"+refs/heads/{name}:{_TRACKING}{name}" for name in names]
-            arguments = ["fetch", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--progress"]
-            arguments += ["--no-recurse-submodules", "--refmap=", "--force", *flags]
-            done = self._transfer(remote, [*arguments, "--", remote.url.text, *specs])
-            if not done.ok:
-                listed = self.list_remote(remote).branches
-                if any(name not in listed for name in names):
-                    raise LostRace("a branch vanished from the remote while it was fetched")
-                raise unavailable("cannot fetch from the remote", remote, done.stderr)
+            if depth is not None:
+                self._fetch_one(remote, name, [[f"--depth={depth}"]])
+            elif name not in have:
+                self._fetch_one(remote, name, [["--depth=1"]])
+            elif have[name] != tip:
+                self._fetch_one(remote, name, self._bounds(have[name]))
         tracked = self._tracked()
         return {name: tracked[name] for name in refs}
 
-    def _fetch_plan(
-        self, wanted: list[str], have: Mapping[str, str], depth: int | None
-    ) -> list[tuple[list[str], list[str]]]:
-        if depth is not None:
-            flag = f"--depth={depth}" if depth else "--unshallow"
-            flags = [flag] if depth or self.shallow() else []
-            return [(wanted, flags)] if wanted else []
-        known = [name for name in wanted if name in have]
-        fresh = [name for name in wanted if name not in have]
-        # A depth would cut the known branches' history off again; without one, a new branch could bring its
-        # whole history along. So the two go separately.
-        plan: list[tuple[list[str], list[str]]] = [(known, []), (fresh, ["--depth=1"])]
-        return [(names, flags) for names, flags in plan if names]
+    def _bounds(self, tip: str) -> list[list[str]]:
+        """How to fetch what came after ``tip``: the ways to try, in order.
+
+        To a shallow clone a rewritten branch would come with its whole history, because the remote cannot
+        know what lies behind the cut. The date of the oldest commit here bounds it; where the remote does
+        not know such bounds, or everything is older, the new tip alone is fetched.
+        """
+        if not self.shallow():
+            return [[]]
+        roots = self._checked("rev-list", "--max-parents=0", "--timestamp", tip).decode().splitlines()
+        oldest = min(int(line.split(" ", 1)[0]) for line in roots)
+        return [[f"--shallow-since=@{oldest} +0000"], ["--depth=1"]]
+
+    def _fetch_one(self, remote: Remote, name: str, ways: Sequence[Sequence[str]]) -> None:
+        arguments = ["fetch", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--progress"]
+        arguments += ["--no-recurse-submodules", "--refmap=", "--force"]
+        target = ["--", remote.url.text, f"+refs/heads/{name}:{_TRACKING}{name}"]
+        for flags in ways:
+            done = self._transfer(remote, [*arguments, *flags, *target])
+            if done.ok:
+                return
+        if name not in self.list_remote(remote).branches:
+            raise LostRace("a branch vanished from the remote while it was fetched")
+        raise unavailable("cannot fetch from the remote", remote, done.stderr)
 
     def shallow(self) -> bool:
         """Whether history is cut off somewhere."""
@@ -174,8 +180,12 @@ class BareRepository:
         return None if cut.intersection(roots) else False
 
     def contains(self, remote: Remote, *, branch: str, old: str, tip: str) -> bool:
-        """``is_ancestor`` on a fetched branch, deepening its history until the answer is certain."""
-        for depth in (64, 1024, 0):
+        """``is_ancestor`` on a fetched branch, whose history is deepened as far as that helps.
+
+        What is not found within 512 commits counts as not contained: a replay then heals whatever that
+        means, while fetching all of a large history would stop the branch for minutes.
+        """
+        for depth in (64, 512):
             answer = self.is_ancestor(old, tip)
             if answer is not None:
                 return answer

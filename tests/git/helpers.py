@@ -53,10 +53,10 @@ def human_commit(repository: Path, branch: str, path: str, text: str, *, base: s
     return commit
 
 
-def loose_commit(repository: Path, path: str, text: str, *, parent: str = "") -> str:
+def loose_commit(repository: Path, path: str, text: str, *, parent: str = "", when: int = WHEN) -> str:
     """Make a commit that no branch names yet."""
     stream = "commit refs/reverser/human\nmark :1\n"
-    stream += f"committer Human <human@example.test> {WHEN} +0000\ndata 5\nhuman\n"
+    stream += f"committer Human <human@example.test> {when} +0000\ndata 5\nhuman\n"
     stream += f"from {parent}\n" if parent else ""
     stream += f"M 100644 inline {path}\ndata {len(text.encode())}\n{text}\n"
     stream = "reset refs/reverser/human\n" + stream

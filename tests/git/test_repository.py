@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository, PushResult
 from gitwriter.identity import Ident
 from reverser.errors import ConfigInvalid, LostRace, ReverserError
-from tests.git.helpers import ALICE, OPERATOR, WHEN, bare, git, git_bytes, human_commit
+from tests.git.helpers import ALICE, OPERATOR, WHEN, bare, git, git_bytes, human_commit, loose_commit
 
 
 def make(
@@ -22,6 +23,20 @@ def make(
     return repo.commit(
         parent=parent, files=files, author=ALICE, committer=OPERATOR, when=WHEN, message=message
     )
+
+
+def history(origin: Path, branch: str, count: int, *, first: int, size: int = 3) -> list[str]:
+    """A new line of commits, a minute apart; each replaces one file of incompressible content."""
+    noise = random.Random(first)
+    stream = f"reset refs/heads/{branch}\n".encode()
+    for number in range(count):
+        content = noise.randbytes(size).hex()
+        stream += (
+            f"commit refs/heads/{branch}\ncommitter H <h@h> {first + 60 * number} +0000\ndata 1\nx\n"
+            f"M 100644 inline a\ndata {len(content)}\n{content}\n"
+        ).encode()
+    git(origin, "fast-import", "--quiet", "--force", data=stream)
+    return git(origin, "rev-list", branch).split()
 
 
 def test_an_empty_remote_lists_nothing(repo: BareRepository, remote: Remote) -> None:
@@ -173,14 +188,50 @@ def test_ancestry_beyond_the_cut_is_deepened(repo: BareRepository, remote: Remot
 def test_a_lost_race_needs_no_more_history(repo: BareRepository, remote: Remote, origin: Path) -> None:
     """J15: whether our own commit arrived is told from what is new on the branch, however short the clone's
     history is: nothing is deepened."""
-    for number in range(5):
-        old = human_commit(origin, "main", "a", str(number))
+    old = history(origin, "main", 5, first=WHEN - 300)[0]
     repo.fetch(remote, {"main": old})
     ours = make(repo, old, {"b": b"1"})
     tip = human_commit(origin, "main", "a", "theirs")
     repo.fetch(remote, {"main": tip})
     assert repo.is_ancestor(ours, tip) is False
     assert git(repo.path, "rev-list", "--count", tip) == "2"
+
+
+def test_a_rewritten_branch_does_not_bring_its_whole_history(
+    repo: BareRepository, remote: Remote, origin: Path
+) -> None:
+    """F09, F10: a rebase onto an old commit costs what is new, however long the history below it is."""
+    commits = history(origin, "main", 400, first=WHEN, size=4000)
+    old = repo.fetch(remote, {"main": commits[0]})["main"]
+    rebased = loose_commit(origin, "b", "x", parent=commits[300], when=WHEN + 60 * 500)
+    git(origin, "update-ref", "refs/heads/main", rebased)
+    before = repo.disk_size()
+    assert repo.fetch(remote, repo.list_remote(remote).branches) == {"main": rebased}
+    assert repo.disk_size() - before < 100_000
+    assert repo.contains(remote, branch="main", old=old, tip=rebased) is False
+
+
+def test_a_branch_of_older_commits_comes_with_its_tip(
+    repo: BareRepository, remote: Remote, origin: Path
+) -> None:
+    """F10: where every new commit is older than what is here, the tip alone is fetched."""
+    commits = history(origin, "main", 5, first=WHEN)
+    repo.fetch(remote, {"main": commits[0]})
+    older = history(origin, "main", 5, first=WHEN - 10**6)
+    assert repo.fetch(remote, {"main": older[0]}) == {"main": older[0]}
+    assert git(repo.path, "rev-list", "--count", older[0]) == "1"
+
+
+def test_commits_with_wrong_dates_are_no_rewrite(repo: BareRepository, remote: Remote, origin: Path) -> None:
+    """J19: a commit whose clock was behind hides the way to the old tip; deepening finds it."""
+    old = human_commit(origin, "main", "a", "1")
+    repo.fetch(remote, {"main": old})
+    late = loose_commit(origin, "a", "2", parent=old, when=WHEN - 10**6)
+    tip = loose_commit(origin, "a", "3", parent=late, when=WHEN + 60)
+    git(origin, "update-ref", "refs/heads/main", tip)
+    repo.fetch(remote, {"main": tip})
+    assert repo.is_ancestor(old, tip) is None
+    assert repo.contains(remote, branch="main", old=old, tip=tip) is True
 
 
 def test_rewritten_history_is_no_ancestor(repo: BareRepository, remote: Remote, origin: Path) -> None:
