@@ -18,6 +18,7 @@ from reverser.kinds.parse import parse_commit_request
 from reverser.kube.paths import own_path
 from reverser.store.model import AppendStatus, AttachEntry, BranchKey, Fence, TargetRef
 from watchers.target import Environment
+from watchers.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +66,7 @@ class Attacher:
 
     async def stop(self) -> None:
         """Ends everything that runs."""
-        tasks = list(self._running.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await end(self._running.values())
 
     async def _attach(self, request: CommitRequest) -> None:
         failures = 0

@@ -16,6 +16,7 @@ from reverser.errors import KubeForbidden, KubeGone, KubeNotFound, ReverserError
 from reverser.kube.aio import AsyncKube
 from reverser.kube.answers import status_error
 from watchers.facts import read_facts
+from watchers.tasks import end
 from watchers.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -60,8 +61,7 @@ class Informer(Generic[T]):
     async def stop(self) -> None:
         """Ends it and waits for the end."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+            await end((self._task,))
 
     @property
     def synced(self) -> bool:

@@ -34,6 +34,7 @@ from watchers.leasing import LeaseManager
 from watchers.registry import Registry
 from watchers.session import StreamingMemory
 from watchers.target import Environment, TargetRunner
+from watchers.tasks import end
 from watchers.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -127,9 +128,7 @@ class WatcherRuntime:
             await self._end([*tasks, stopped])
 
     async def _end(self, tasks: list[asyncio.Task[Any]]) -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        await end(tasks)
         await self._attacher.stop()
         runners, self._runners = list(self._runners.values()), {}
         if runners:
@@ -208,8 +207,7 @@ class WatcherRuntime:
         """Nobody else held the lease in between: go on under its new number."""
         runner = self._runners.get(uid)
         if runner is not None:
-            runner.fence = fence
-            runner.wake()
+            runner.regain(fence)
 
     async def gave(self, uid: str, *, drain: bool) -> None:
         """The target must stop here."""

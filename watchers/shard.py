@@ -23,6 +23,7 @@ from reverser.store.model import StreamState
 from watchers import metrics
 from watchers.appender import CursorLost, LeaseLost
 from watchers.session import Session, ShardState
+from watchers.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ class Shard:
         self._first_failure = 0.0
         self._quick_closes = 0
         self._task: asyncio.Task[None] | None = None
-        self._drain = False
+        self._session: asyncio.Task[None] | None = None
+        self._appender: asyncio.Task[None] | None = None
         self.lost = False
         """It ended because the lease of its target is another's."""
 
@@ -62,70 +64,68 @@ class Shard:
         """Ends it and waits for the end. With ``drain`` its buffer may reach the journal first, for a
         while.
         """
-        self._drain = drain
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+        tasks = [task for task in (self._task, self._session) if task is not None]
+        await end(tasks[:1])
+        await end(tasks[1:])
+        if self._appender is not None:
+            if drain and not self.lost:
+                barrier = self.state.buffer.barrier()
+                await asyncio.wait(
+                    (barrier, self._appender),
+                    timeout=self.state.timing.drain,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            await end((self._appender,))
+        self.state.buffer.discard()
 
     async def _run(self) -> None:
-        labels = (*metrics.type_labels(self.state.spec.type), metrics.scope_label(self.state.spec))
-        metrics.ACTIVE.labels(*labels).inc()
-        appender = asyncio.create_task(self.state.appender.run())
+        metrics.ACTIVE.labels(*self._labels).inc()
         try:
             while True:
                 try:
-                    pause = await self._once(appender)
+                    pause = await self._once()
                 except CursorLost as error:
                     log.info("%s: %s; it starts again from what is stored", self.name, error)
-                    appender = self._again(appender)
+                    await self._again()
                     pause = self._failed(error)
                 except LeaseLost:
                     raise
                 except Exception as error:
                     log.exception("%s: a bug; the shard starts again from what is stored", self.name)
-                    appender = self._again(appender)
-                    pause = self._failed(
-                        ReverserError(f"internal error ({type(error).__name__}), see the log")
-                    )
+                    await self._again()
+                    reason = f"internal error ({type(error).__name__}), see the log"
+                    pause = self._failed(ReverserError(reason))
                 if pause > 0:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause):
                             await self._wake.wait()
         except LeaseLost as error:
-            self.lost, self._drain = True, False
+            self.lost = True
             log.info("%s: %s", self.name, error)
         finally:
-            metrics.ACTIVE.labels(*labels).dec()
-            if self._drain:
-                await self._drained(appender)
-            appender.cancel()
-            self.state.buffer.discard()
+            metrics.ACTIVE.labels(*self._labels).dec()
 
-    def _again(self, appender: asyncio.Task[None]) -> asyncio.Task[None]:
-        """Forgets what is not in the journal and begins with a fresh appender."""
-        appender.cancel()
+    async def _again(self) -> None:
+        """Forgets what is not in the journal; the next session begins with a fresh appender."""
+        if self._appender is not None:
+            await end((self._appender,))
+        self._appender = None
         self.state.forget()
-        return asyncio.create_task(self.state.appender.run())
 
-    async def _drained(self, appender: asyncio.Task[None]) -> None:
-        barrier = self.state.buffer.barrier()
-        await asyncio.wait(
-            (barrier, appender), timeout=self.state.timing.drain, return_when=asyncio.FIRST_COMPLETED
-        )
-
-    async def _once(self, appender: asyncio.Task[None]) -> float:
+    async def _once(self) -> float:
         """One session; returns the pause after it. Raises LeaseLost or CursorLost."""
         loop = asyncio.get_running_loop()
         started, seen = loop.time(), self.state.events
         self._wake.clear()
-        session = asyncio.create_task(Session(self.state).run())
+        if self._appender is None:
+            self._appender = asyncio.create_task(self.state.appender.run(), name=f"appender {self.name}")
+        appender = self._appender
+        self._session = session = asyncio.create_task(Session(self.state).run(), name=f"session {self.name}")
         waker = asyncio.create_task(self._wake.wait())
         try:
             await asyncio.wait((session, appender, waker), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (session, waker):
-                task.cancel()
-            await asyncio.wait((session, waker))
+            await end((session, waker))
         if appender.done():
             appender.result()
         if loop.time() - started >= self.state.timing.healthy:

@@ -38,6 +38,7 @@ from watchers.sealing import Seals
 from watchers.session import ShardState, StreamingMemory
 from watchers.shard import Shard
 from watchers.table import ShardSpec, Table, build_table
+from watchers.tasks import end
 from watchers.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,6 @@ class _Running:
     shard: Shard
     spec: ShardSpec
     fingerprint: str
-    fence: Fence
 
 
 class TargetRunner:
@@ -93,6 +93,7 @@ class TargetRunner:
         )
         self._sealed_at = -1e9
         self._adopted = False
+        self._regained = False
         self.branch: BranchKey | None = None
         """The branch of an open gate, else None."""
         self._name = target.meta.key
@@ -105,22 +106,24 @@ class TargetRunner:
             asyncio.create_task(self._board.run(), name=f"board {self._name}"),
         ]
 
+    def regain(self, fence: Fence) -> None:
+        """The lease was won back: shards that ended without it start again from what is stored."""
+        self.fence = fence
+        self._regained = True
+        self.wake()
+
     def wake(self) -> None:
         """Something changed: look soon."""
         self._wake.set()
 
     async def stop(self, *, drain: bool) -> None:
         """Ends every shard and this runner."""
-        for task in self._tasks[:1]:
-            task.cancel()
-            await asyncio.wait((task,))
+        await end(self._tasks[:1])
         await self._stop_shards(list(self._shards), drain=drain, forget=False)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._env.timing.retry_first):
                 await self._board.flush()
-        for task in self._tasks[1:]:
-            task.cancel()
-            await asyncio.wait((task,))
+        await end(self._tasks[1:])
         metrics.WATCHED_TYPES.labels(self.ref.namespace, self.ref.name).set(0)
 
     async def barrier(self, timeout: float) -> None:
@@ -231,10 +234,11 @@ class TargetRunner:
         """Shards that ended without the lease and may start again; raises LostRace while it is still not
         ours.
         """
-        lost = {scope: running for scope, running in self._shards.items() if running.shard.lost}
-        if any(running.fence == self.fence for running in lost.values()):
+        lost = [scope for scope, running in self._shards.items() if running.shard.lost]
+        if lost and not self._regained:
             raise LostRace(f"{self._name}: the lease is no longer held here")
-        return list(lost)
+        self._regained = False
+        return lost
 
     def _fingerprint(self, spec: ShardSpec, gate: Gate) -> str:
         """Everything under which a cursor of this shard is valid (J4)."""
@@ -294,7 +298,7 @@ class TargetRunner:
         )
         show(StreamState.REPLAYING, "InitialReplay", "")
         shard = Shard(state, name=f"{self._name} {spec.scope.group_resource} {spec.scope.namespace or '*'}")
-        self._shards[spec.scope] = _Running(shard, spec, fingerprint, self.fence)
+        self._shards[spec.scope] = _Running(shard, spec, fingerprint)
         shard.start()
         metrics.SET_CHANGES.labels(self.ref.namespace, self.ref.name, "open").inc()
 

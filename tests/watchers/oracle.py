@@ -20,6 +20,10 @@ Key = tuple[str, str, str]
 """Group and resource, namespace, name."""
 
 
+class Moved(Exception):
+    """The journal changed while it was read: read again."""
+
+
 @dataclass
 class JournalReader:
     """Reads a whole branch from the store."""
@@ -70,7 +74,8 @@ class JournalReader:
     async def _sweep(self, tree: dict[Key, bytes], sweep: SweepEntry) -> None:
         staged = await self.store.read_staging(self.branch, sweep.replay_id)
         objects = staged or []
-        assert len(objects) == sweep.count
+        if len(objects) != sweep.count:
+            raise Moved("the sweep was superseded while the journal was read")
         seen = {(sweep.scope.group_resource, item.namespace, item.name): item for item in objects}
         for key in list(tree):
             in_scope = key[0] == sweep.scope.group_resource and sweep.scope.namespace in (None, key[1])

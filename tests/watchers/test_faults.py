@@ -362,7 +362,7 @@ async def test_wanted_replays_run_once(bench: Bench, cluster: Cluster) -> None:
     """J14: a raised mark replays the shard with that number, a parked one waits until it is lifted."""
     uid = await running(bench, cluster)
     scope = next(iter(await bench.store.read_streams(uid)))
-    await bench.store.raise_wanted(uid, [scope])
+    await bench.store.raise_wanted([scope])
 
     async def replayed() -> bool:
         marks = (await bench.store.read_marks(uid)).get(scope)
@@ -371,7 +371,7 @@ async def test_wanted_replays_run_once(bench: Bench, cluster: Cluster) -> None:
     await eventually(replayed, "the wish is replayed")
     wanted = [sweep.wanted for sweep in await bench.journal().sweeps()]
     assert wanted[-1] == 1
-    await bench.store.raise_wanted(uid, [scope], parked_reason="PathRefused")
+    await bench.store.raise_wanted([scope], parked_reason="PathRefused")
     await asyncio.sleep(0.8)
     assert [sweep.wanted for sweep in await bench.journal().sweeps()] == wanted
     await bench.store.unpark(scope)
