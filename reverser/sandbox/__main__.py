@@ -36,6 +36,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--state-dir", type=Path, help="where objects and keys are kept; default: nowhere")
     parser.add_argument("--kubeconfig-out", type=Path, help="write the administrator's kubeconfig here")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help='users: lines of token,user,uid,"group,group"'
+    )
     parser.add_argument("--insecure-http", action="store_true", help="plain HTTP instead of TLS")
     parser.add_argument(
         "--finish-namespaces",
@@ -83,6 +86,7 @@ def _config(arguments: argparse.Namespace) -> SandboxConfig:
         tls=not arguments.insecure_http,
         state_dir=arguments.state_dir,
         kubeconfig_out=arguments.kubeconfig_out,
+        token_file=arguments.token_file,
         audit_webhooks=webhooks,
         audit_keep=0,
         history_limit=arguments.history,

@@ -4,15 +4,18 @@ As on a real server a request without credentials is `system:anonymous`, a wrong
 known belongs to `system:authenticated`.
 """
 
+import csv
 import hmac
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from reverser.errors import SettingsInvalid
 from reverser.sandbox.status import ApiError
 
 AUTHENTICATED = "system:authenticated"
@@ -54,6 +57,20 @@ class Tokens:
         """Let a token stand for a user; `system:authenticated` is added to its groups."""
         groups = (*[g for g in user.groups if g != AUTHENTICATED], AUTHENTICATED)
         self._users[token] = User(user.name, user.uid, groups, user.extra)
+
+    def load(self, path: Path) -> None:
+        """Read a static token file: lines of token, user, uid and, quoted, comma-separated groups.
+
+        Raises OSError, or SettingsInvalid where a line is not such a line.
+        """
+        with path.open(newline="") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if not row:
+                    continue
+                if len(row) < 3 or not row[0] or not row[1]:
+                    raise SettingsInvalid([f'{path}, line {number}: expected token,user,uid,"group,group"'])
+                groups = row[3].split(",") if len(row) > 3 and row[3] else []
+                self.add(row[0], User(row[1], row[2], tuple(g.strip() for g in groups)))
 
     def find(self, token: str) -> User | None:
         """The user of a token, or None."""

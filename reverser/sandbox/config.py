@@ -22,6 +22,7 @@ class SandboxConfig:
     state_dir: Path | None = None
     kubeconfig_out: Path | None = None
     admin_token: str = ""
+    token_file: Path | None = None
     audit_webhooks: tuple[AuditWebhook, ...] = ()
     audit_keep: int = 10_000
     history_limit: int = 20_000

@@ -31,7 +31,7 @@ class Selection:
         """Whether an object of the resource is meant."""
         if self.namespace is not None and obj["metadata"].get("namespace") != self.namespace:
             return False
-        return all(test(obj) for test in self.tests)
+        return not self.tests or all(test(obj) for test in self.tests)
 
 
 def selection(call: Call) -> Selection:

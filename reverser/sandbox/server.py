@@ -82,6 +82,8 @@ class ApiServer:
             ) from error
         self.admin_token = self._admin_token()
         self.tokens.add(self.admin_token, User("admin", "admin-uid", (MASTERS,)))
+        if config.token_file is not None:
+            self.tokens.load(config.token_file)
 
     async def start(self) -> None:
         """Load the state, open the port, write the kubeconfig. Raises SettingsInvalid where that cannot

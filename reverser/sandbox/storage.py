@@ -44,7 +44,7 @@ class Event:
     key: ObjectKey
     obj: Obj
     prev: Obj | None
-    #: The serialised object per representation, filled by the watches, so that each is made once.
+    #: The serialised line per form, filled by the watches, so that each is made once.
     encoded: dict[str, bytes] = field(default_factory=dict)
 
 

@@ -1,7 +1,11 @@
 """Who may do what, and what the audit log hears of it."""
 
+from pathlib import Path
+
 import pytest
 
+from reverser.errors import SettingsInvalid
+from reverser.sandbox.authn import Tokens
 from reverser.sandbox.thread import SandboxServer
 from tests.sandbox.client import Client
 from tests.sandbox.test_objects import CMS, configmap
@@ -155,3 +159,21 @@ def test_reviews(edit: Client, admin: Client) -> None:
     review["spec"]["user"] = "ci"  # type: ignore[index]
     assert admin.ok("POST", access, review)["status"] == {"allowed": False}
     assert not [e for e in admin.server.audit_events() if "tokenreviews" in e["requestURI"]]
+
+
+def test_token_file(tmp_path: Path) -> None:
+    """Users come from a static token file; a line that is none is named."""
+    path = tmp_path / "tokens.csv"
+    path.write_text('abc,dora,dora-uid,"team-a,team-b"\nxyz,emil,\n')
+    tokens = Tokens()
+    tokens.load(path)
+    found = tokens.find("abc")
+    assert found is not None
+    assert found.info() == {
+        "username": "dora",
+        "uid": "dora-uid",
+        "groups": ["team-a", "team-b", "system:authenticated"],
+    }
+    path.write_text("abc\n")
+    with pytest.raises(SettingsInvalid, match="line 1"):
+        Tokens().load(path)

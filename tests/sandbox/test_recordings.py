@@ -22,15 +22,12 @@ RECORDINGS = Path(__file__).resolve().parents[2].parent / "shared" / "apiserver-
 SCENARIOS = sorted(p.stem for p in RECORDINGS.glob("s*.json")) if RECORDINGS.is_dir() else []
 USERS = {"alice": ("team-a",), "bob": ("team-a",), "ci": ("ci",)}
 
-#: What is not compared, and why. Everywhere: `fieldsV1` (the sandbox tracks fields by simpler rules) and
-#: the moment of an
-#: event relative to the requests (events arrive asynchronously).
+#: What is not compared, and why. Everywhere: `fieldsV1` (the sandbox tracks fields by simpler rules) and the
+#: moment of an event relative to the requests (events arrive asynchronously).
 LEFT_OUT: dict[tuple[str, str], str] = {
     ("s07-deployment-scale", "response 4"): "recorded after the body had been changed for request 5",
     ("s07-deployment-scale", "response 6"): "recorded after the body had been changed for request 7",
-    ("s02-configmap-lifecycle", "response 4"): "as request 5 sends it",
     ("s10-objects", "watch namespaces"): "lists the namespaces of all scenarios; checked in test_namespaces",
-    ("s01-discovery", "server"): "addresses and build data",
 }
 
 pytestmark = pytest.mark.skipif(not SCENARIOS, reason="the recordings are not here")
