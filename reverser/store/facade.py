@@ -104,12 +104,16 @@ def _options(deadline_s: float) -> dict[str, Any]:
     }
 
 
-def _verdict(policy: dict[str, str], persistence: dict[str, Any]) -> list[str]:
-    """Warnings of a server check; a policy under which Redis may evict is refused."""
-    if policy.get("maxmemory-policy", "noeviction") != "noeviction":
+def _verdict(memory: Any, persistence: Any) -> list[str]:
+    """Warnings of a server check; a policy under which Redis may evict is refused.
+
+    INFO is asked, not CONFIG: hosted servers answer the one and forbid the other.
+    """
+    policy = memory.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
         raise SettingsInvalid(
             [
-                f"Redis has maxmemory-policy {policy['maxmemory-policy']}: the journal could be evicted. "
+                f"Redis has maxmemory-policy {policy}: the journal could be evicted. "
                 "Set maxmemory-policy noeviction."
             ]
         )
@@ -234,11 +238,10 @@ class Store:
     def check_server(self) -> list[str]:
         """Warnings about the server's settings; refuses (SettingsInvalid) one that may evict the journal."""
         try:
-            policy = self.client.config_get("maxmemory-policy")
-            persistence = self.client.info("persistence")
+            memory, persistence = self.client.info("memory"), self.client.info("persistence")
         except UNAVAILABLE as error:
             raise _unavailable(error) from error
-        return _verdict(_text(policy), persistence)
+        return _verdict(memory, persistence)
 
     def subscribe(self, *topics: str) -> Hints:
         """Listen to hints (close it when done)."""
@@ -362,11 +365,11 @@ class AsyncStore:
     async def check_server(self) -> list[str]:
         """Warnings about the server's settings; refuses (SettingsInvalid) one that may evict the journal."""
         try:
-            policy = await self.client.config_get("maxmemory-policy")
+            memory = await self.client.info("memory")
             persistence = await self.client.info("persistence")
         except UNAVAILABLE as error:
             raise _unavailable(error) from error
-        return _verdict(_text(policy), persistence)
+        return _verdict(memory, persistence)
 
     def subscribe(self, *topics: str) -> AsyncHints:
         """Listen to hints (``async with``)."""
@@ -375,10 +378,3 @@ class AsyncStore:
     async def close(self) -> None:
         """Close the connections."""
         await self.client.aclose()
-
-
-def _text(pairs: Any) -> dict[str, str]:
-    def as_text(part: Any) -> str:
-        return part.decode() if isinstance(part, bytes) else str(part)
-
-    return {as_text(key): as_text(value) for key, value in pairs.items()}
