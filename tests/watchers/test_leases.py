@@ -1,0 +1,123 @@
+"""Several watchers: even shares, takeover after a kill, and a fence against those that wake up late."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchers.leasing import plan_leases
+
+from .conftest import Bench, Cluster, eventually
+
+CM = [{"resources": ["configmaps"]}]
+
+
+@given(
+    targets=st.integers(min_value=0, max_value=30),
+    watchers=st.integers(min_value=1, max_value=5),
+    order=st.randoms(use_true_random=False),
+    start=st.data(),
+)
+def test_shares_become_even_and_stay(targets: int, watchers: int, order: Any, start: Any) -> None:
+    """From any distribution, turns in any order end with shares that differ by one at most, and then
+    nothing moves.
+    """
+    uids = [f"t{index}" for index in range(targets)]
+    names = [f"w{index}" for index in range(watchers)]
+    holders: dict[str, str] = {}
+    for uid in uids:
+        holder = start.draw(st.sampled_from([None, *names]))
+        if holder is not None:
+            holders[uid] = holder
+    moved = -1
+    for _ in range(200):
+        moved = 0
+        for me in order.sample(names, len(names)):
+            mine = [uid for uid, holder in holders.items() if holder == me]
+            plan = plan_leases(me=me, targets=uids, mine=mine, holders=holders, watchers=names)
+            for uid in plan.release:
+                del holders[uid]
+            for uid in plan.acquire:
+                assert uid not in holders
+                holders[uid] = me
+            moved += len(plan.release) + len(plan.acquire)
+        if not moved:
+            break
+    assert moved == 0
+    assert set(holders) == set(uids)
+    counts = [list(holders.values()).count(name) for name in names]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_targets_that_are_gone_are_released() -> None:
+    """A deleted target is given back."""
+    plan = plan_leases(me="a", targets=[], mine=["t"], holders={"t": "a"}, watchers=["a"])
+    assert plan.release == ("t",)
+
+
+async def test_targets_of_a_killed_watcher_go_on_elsewhere(bench: Bench, cluster: Cluster) -> None:
+    """Issue of scaling out: two watchers share four targets; one is killed, the other resumes all from
+    cursors.
+    """
+    uids = []
+    for index in range(4):
+        uid = cluster.target(f"gt{index}", f"p{index}")
+        cluster.rule(f"wr{index}", f"gt{index}", CM)
+        await bench.open(uid, f"p{index}")
+        uids.append(uid)
+    first = await bench.start(ident="one")
+    second = await bench.start(ident="two")
+
+    async def shared() -> bool:
+        return len(first.runtime.held) == len(second.runtime.held) == 2
+
+    await eventually(shared, "two targets each")
+    for uid in uids:
+        await bench.streaming(uid, 1)
+    cluster.create("a", v="1")
+    for uid in uids:
+        await bench.mirrored(uid)
+    await first.kill()
+    cluster.create("b", v="1")
+    cluster.delete("a")
+    for uid in uids:
+        await bench.mirrored(uid)
+    assert len(await bench.journal().sweeps()) == 4
+    assert len(await bench.journal().events("b")) == 4
+
+
+async def test_a_paused_watcher_cannot_append_when_it_wakes(bench: Bench, cluster: Cluster) -> None:
+    """E28: one that slept past its lease is fenced: what it still held is appended by its successor, once."""
+    uid = cluster.target()
+    cluster.rule("wr", "gt", CM)
+    await bench.open(uid)
+    sleeper = await bench.start(ident="sleeper")
+    await bench.streaming(uid, 1)
+    store, original = sleeper._store, sleeper._store.run
+    awake = asyncio.Event()
+
+    async def paused(call: Any) -> Any:
+        await awake.wait()
+        return await original(call)
+
+    store.run = paused  # type: ignore[method-assign, assignment]
+    cluster.create("a", v="1")
+    successor = await bench.start(ident="successor")
+
+    async def taken() -> bool:
+        return uid in successor.runtime.held
+
+    await eventually(taken, "the successor holds the target")
+    await bench.mirrored(uid)
+    awake.set()
+    cluster.patch("a", {"data": {"v": "2"}})
+    await bench.mirrored(uid)
+
+    async def given_up() -> bool:
+        return uid not in sleeper.runtime.held
+
+    await eventually(given_up, "the sleeper gave up")
+    assert len(await bench.journal().events("a")) == 2

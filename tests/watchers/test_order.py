@@ -1,0 +1,154 @@
+"""Order and authorship: events wait for their author without being overtaken; requests come behind them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reverser.store.model import Author, EventEntry, ObjectRef, Operation, Scope, TargetRef, TypeRef
+from watchers.buffer import Item, ShardBuffer
+from watchers.hooks import EventFacts
+
+from .conftest import Bench, Cluster, eventually
+
+CM = [{"resources": ["configmaps"]}]
+KIND = TypeRef("", "v1", "configmaps", "ConfigMap", True)
+
+
+def entry(number: int) -> EventEntry:
+    return EventEntry(
+        target=TargetRef("u", "n", "t"),
+        scope=Scope("u", "configmaps", "n"),
+        object=ObjectRef(KIND, "n", f"o{number}"),
+        operation=Operation.UPDATE,
+        object_uid="x",
+        resource_version=str(number),
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    waits=st.lists(st.sampled_from([None, 0, 1, 2, 5]), min_size=1, max_size=25),
+    most=st.integers(min_value=1, max_value=6),
+)
+def test_nothing_overtakes_in_the_buffer(waits: list[int | None], most: int) -> None:
+    """J3, A22: whatever the authors' delays, entries leave in order and the cursor never passes a waiting
+    one.
+    """
+
+    async def run() -> None:
+        buffer = ShardBuffer(max_items=7)
+        seen: list[str] = []
+        done = asyncio.Event()
+
+        async def produce() -> None:
+            for number, wait in enumerate(waits):
+                if wait is None:
+                    await buffer.put(Item(str(number)))
+                    continue
+
+                async def work(number: int = number, wait: int = wait) -> EventEntry:
+                    await asyncio.sleep(wait / 2000)
+                    return entry(number)
+
+                await buffer.put(Item(str(number), work=asyncio.create_task(work())))
+            await buffer.put(Item("end"))
+            await buffer.barrier()
+            done.set()
+
+        async def consume() -> None:
+            last = -1
+            while not done.is_set():
+                batch = await buffer.next_batch(max_items=most, max_bytes=10**6)
+                for item in batch.entries:
+                    assert isinstance(item, EventEntry)
+                    seen.append(item.resource_version)
+                if batch.resource_version.isdigit():
+                    assert int(batch.resource_version) >= last
+                    last = int(batch.resource_version)
+                    if seen and batch.entries:
+                        assert int(seen[-1]) <= last
+                buffer.remove(batch)
+
+        consumer = asyncio.create_task(consume())
+        await asyncio.wait_for(produce(), 10)
+        consumer.cancel()
+        assert seen == [str(number) for number, wait in enumerate(waits) if wait is not None]
+
+    asyncio.run(run())
+
+
+class SlowResolver:
+    """Names everybody alice, later for objects whose name says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[EventFacts] = []
+
+    async def resolve(self, facts: EventFacts) -> Author | None:
+        self.asked.append(facts)
+        if facts.name.startswith("slow"):
+            await asyncio.sleep(0.3)
+        return Author("alice")
+
+    async def submitter(self, request_uid: str) -> Author | None:
+        return Author("bob")
+
+
+async def test_authors_and_requests_in_order(bench: Bench, cluster: Cluster) -> None:
+    """A22, J7: a slow author holds back later events of its shard, and a request stands behind all of
+    them.
+    """
+    uid = cluster.target()
+    cluster.rule("wr", "gt", CM)
+    await bench.open(uid)
+    resolver = SlowResolver()
+    await bench.start(resolver=resolver)
+    await bench.streaming(uid, 1)
+    cluster.create("slow-a", v="1")
+    cluster.create("b", v="1")
+    cluster.delete("b")
+
+    async def heard() -> bool:
+        return len(resolver.asked) == 3
+
+    await eventually(heard, "all three are asked for")
+    request = cluster.own("commitrequests", "save", {"targetRef": {"name": "gt"}, "message": "please"})
+
+    async def attached() -> bool:
+        return bool(await bench.journal().attaches())
+
+    await eventually(attached, "the request is in the journal")
+    entries = [stored.entry for stored in await bench.journal().read()][1:]
+    kinds = [e.object.name if isinstance(e, EventEntry) else type(e).__name__ for e in entries]
+    assert kinds == ["slow-a", "b", "b", "AttachEntry"]
+    assert all(e.author == Author("alice") for e in entries if isinstance(e, EventEntry))
+    (attach,) = await bench.journal().attaches()
+    assert (attach.uid, attach.author, attach.message) == (
+        request["metadata"]["uid"],
+        Author("bob"),
+        "please",
+    )
+    assert not attach.any_author
+    assert [facts.removal for facts in resolver.asked] == [False, False, True]
+
+
+async def test_backlog_shares_one_deadline(bench: Bench, cluster: Cluster) -> None:
+    """After a resume all events that were missed have the same deadline; a later one has its own."""
+    uid = cluster.target()
+    cluster.rule("wr", "gt", CM)
+    await bench.open(uid)
+    first = await bench.start(resolver=SlowResolver())
+    await bench.streaming(uid, 1)
+    await first.stop()
+    for number in range(5):
+        cluster.create(f"x{number}", v="1")
+    resolver = SlowResolver()
+    await bench.start(resolver=resolver)
+    await bench.mirrored(uid)
+    assert len({facts.deadline for facts in resolver.asked}) == 1
+    await asyncio.sleep(0.3)
+    cluster.create("later", v="1")
+    await bench.mirrored(uid)
+    assert resolver.asked[-1].deadline > resolver.asked[0].deadline

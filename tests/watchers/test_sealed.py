@@ -1,0 +1,116 @@
+"""Sensitive objects: sealed text, digests or a refusal in the journal, never a plain value anywhere in
+Redis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reverser.kinds.model import GitTarget
+from reverser.store import AsyncStore
+from reverser.store.model import ObjectRef
+from watchers.hooks import Unsealed
+from watchers.sanitize import canonical
+
+from .conftest import Bench, Cluster, eventually
+
+RULES = [{"resources": ["secrets", "configmaps"]}]
+CANARY = "canary-7719-plain"
+
+
+class FakeSealer:
+    """Reversible by nobody: replaces a projection by a hash, for the recipients of the moment."""
+
+    def __init__(self, *recipients: str) -> None:
+        self.who: tuple[str, ...] | Unsealed = recipients
+        self.sealed: list[str] = []
+
+    async def recipients(self, target: GitTarget) -> tuple[str, ...] | Unsealed:
+        return self.who
+
+    async def digest(self, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
+        return f"d{hash(canonical(projection))}"
+
+    async def seal(
+        self, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
+    ) -> bytes | Unsealed:
+        if ref.name == "refused":
+            return Unsealed("SealingFailed", "sops said no")
+        self.sealed.append(ref.name)
+        return f"sealed {ref.name} for {','.join(recipients)}".encode()
+
+
+async def everything_in(store: AsyncStore) -> bytes:
+    """All keys and values of Redis."""
+    client = store.client
+    parts: list[bytes] = []
+    async for key in client.scan_iter("*", count=500):
+        parts.append(key)
+        parts.append(await client.dump(key) or b"")
+        kind = await client.type(key)
+        if kind == b"hash":
+            parts += [part for pair in (await client.hgetall(key)).items() for part in pair]
+        elif kind == b"stream":
+            parts.append(repr(await client.xrange(key)).encode())
+    return b"\n".join(parts)
+
+
+async def test_without_encryption_secrets_are_shown_and_never_written(bench: Bench, cluster: Cluster) -> None:
+    """J03, pain 54: an unsealed entry once per object, PRESENT in sweeps, other types go on, no value in
+    Redis.
+    """
+    cluster.secret("old", CANARY)
+    uid = cluster.target()
+    cluster.rule("wr", "gt", RULES)
+    await bench.open(uid)
+    await bench.start()
+    await bench.streaming(uid, 2)
+    cluster.secret("new", CANARY)
+    cluster.kube.patch("/api/v1/namespaces/shop/secrets/new", {"metadata": {"labels": {"a": "b"}}})
+    cluster.create("a", v="1")
+
+    async def shown() -> bool:
+        return {e.object.name for e in await bench.journal().unsealed()} == {"old", "new"}
+
+    await eventually(shown, "both are shown")
+    await eventually(lambda: _has(bench, "a"), "the other type goes on")
+    unsealed = await bench.journal().unsealed()
+    assert [entry.reason for entry in unsealed] == ["EncryptionNotConfigured"] * 2
+    assert "spec.encryption" in unsealed[0].message
+    assert CANARY.encode() not in await everything_in(bench.store)
+
+
+async def _has(bench: Bench, name: str) -> bool:
+    return bool(await bench.journal().events(name))
+
+
+async def test_sealed_before_the_journal(bench: Bench, cluster: Cluster) -> None:
+    """J20: sweeps and live events carry sealed text and the generation; new recipients replay and reseal."""
+    cluster.secret("old", CANARY)
+    uid = cluster.target()
+    cluster.rule("wr", "gt", RULES)
+    await bench.open(uid)
+    sealer = FakeSealer("r1")
+    await bench.start(sealer=sealer)
+    await bench.streaming(uid, 2)
+    cluster.secret("new", CANARY)
+    cluster.secret("refused", CANARY)
+    await eventually(lambda: _has(bench, "new"), "the live Secret")
+    (event,) = await bench.journal().events("new")
+    assert (event.body, event.sealed, event.sensitive) == (b"sealed new for r1", True, True)
+    generation = event.recipients_generation
+    assert generation > 0
+    sealer.who = ("r1", "r2")
+
+    async def resealed() -> bool:
+        tree = (await bench.journal().tree()).get(uid, {})
+        return tree.get(("secrets", "shop", "old")) == b"sealed old for r1,r2"
+
+    await eventually(resealed, "the replay for the new recipients")
+    sweep = next(s for s in await bench.journal().sweeps() if s.scope.group_resource == "secrets")
+    staged = {s.name: s for s in await bench.store.read_staging(bench.branch, sweep.replay_id) or []}
+    assert staged["old"].recipients_generation == generation + 1
+    assert str(staged["refused"].presence) == "present"
+    assert [entry.reason for entry in await bench.journal().unsealed()] == ["SealingFailed"]
+    assert CANARY.encode() not in await everything_in(bench.store)
