@@ -61,6 +61,7 @@ def _sandbox(folder: Path, kubeconfig: Path) -> Program:
         str(folder / "cluster"),
         "--kubeconfig-out",
         str(kubeconfig),
+        "--finish-namespaces",
     )
     return Program("sandbox", argv, environment, stop_seconds=3)
 
