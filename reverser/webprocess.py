@@ -1,10 +1,13 @@
-"""The web process: the admin, REST, health and metrics, each a cheroot server in this one process."""
+"""The web process: the admin, REST, health and metrics on one address, the audit and admission ingress on
+addresses of their own; each a cheroot server in this one process.
+"""
 
 from __future__ import annotations
 
 import logging
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 import redis
@@ -12,10 +15,14 @@ from cheroot import wsgi
 from django.db import connection
 from django.db.utils import DatabaseError
 
+from reverser.config import Config
 from reverser.errors import SettingsInvalid
 from reverser.quantities import Address
 from reverser.readiness import PROCESS, latched
+from reverser.store import Store
 from reverser.wiring import config, redis_url
+from webhooks.listener import Listener
+from webhooks.setup import Keeper, admission_listener, audit_listener
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +72,17 @@ def _server(address: Address) -> wsgi.Server:
 
 
 def run() -> None:
-    """Serve until SIGTERM or Ctrl-C. Raises SettingsInvalid where an address cannot be bound."""
+    """Serve until SIGTERM or Ctrl-C. Raises SettingsInvalid where an address cannot be bound, certificates
+    cannot be used, or a listener failed later.
+    """
     settings = config()
+    stop, failed = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        failed.set()
+        stop.set()
+
+    ingress = _ingress(settings, fail, stop)
     PROCESS.add("redis", latched(redis_check))
     PROCESS.add("database", latched(database_check))
     server = _server(settings.http_addr)
@@ -76,14 +92,39 @@ def run() -> None:
         raise SettingsInvalid(
             [f"REVERSER_HTTP_ADDR: cannot listen on {settings.http_addr}: {error}"]
         ) from error
-    stop = threading.Event()
 
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
+    for listener in ingress:
+        listener.start()
     threading.Thread(target=server.serve, name="web", daemon=True).start()
     logger.info("serving", extra={"address": str(settings.http_addr)})
     stop.wait()
+    for listener in ingress:
+        listener.stop()
     server.stop()
+    if failed.is_set():
+        raise SettingsInvalid(["a listener ended, see the log above"])
+
+
+def _ingress(settings: Config, fail: Callable[[], None], stop: threading.Event) -> list[Listener]:
+    """The listeners beside the main one that the settings ask for, with their readiness checks."""
+    found: list[Listener] = []
+    audit = audit_listener(settings, redis_url(), fail) if settings.author_attribution else None
+    if audit is None:
+        logger.info("author attribution is off: every commit is authored by the committer")
+    else:
+        listener, ingress = audit
+        found.append(listener)
+        PROCESS.add("audit", listener.serving_check)
+        PROCESS.add("audit certificate", listener.certificate_check)
+        keeper = Keeper(Store.connect(redis_url()), ingress)
+        threading.Thread(target=keeper.run, args=(stop,), name="attribution index", daemon=True).start()
+    admission = admission_listener(settings, redis_url(), fail) if settings.admission_cert_dir else None
+    if admission is not None:
+        found.append(admission)
+        PROCESS.add("admission", admission.serving_check)
+    return found

@@ -13,13 +13,12 @@ import pytest
 from reverser.store import AsyncStore
 from reverser.store.attribution import CONFLICT, Fact, Slot
 from reverser.store.model import Author
+from tests.auditevents import DEPLOYMENTS, audit, collection, deletion, seen
 from watchers.authors import Clocks, FactResolver
 from watchers.coverage import Coverage
 from watchers.evidence import Result, judge
 from watchers.hooks import EventFacts
 from webhooks.evidence import facts_of
-
-from .events import DEPLOYMENTS, audit, collection, deletion, seen
 
 GRACE = 3.0
 NOON = datetime.fromisoformat("2026-01-01T10:00:00+00:00").timestamp()

@@ -1,0 +1,107 @@
+"""The two listeners as the settings ask for them, and what else the ingress does in the background."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+from reverser.config import Config
+from reverser.errors import SettingsInvalid, StoreUnavailable
+from reverser.store import Store
+from webhooks import metrics
+from webhooks.admission import MAX_BODY, AdmissionIngress
+from webhooks.audit import AuditIngress
+from webhooks.listener import Listener
+from webhooks.server import Limits
+from webhooks.tls import Certificates
+
+log = logging.getLogger(__name__)
+
+ADMISSION_REDIS_SECONDS = 0.5
+"""A review must be answered within 2 s, whatever Redis does."""
+KEEP_SECONDS = 30.0
+
+
+def audit_listener(
+    config: Config, redis_url: str, on_failure: Callable[[], None]
+) -> tuple[Listener, AuditIngress] | None:
+    """The audit listener; None while attribution is off."""
+    if not config.author_attribution:
+        return None
+    ingress = AuditIngress(
+        Store.connect(redis_url),
+        ttl_ms=int(config.author_attribution_ttl * 1000),
+        max_body=config.audit_max_request_body_bytes,
+        client_names=frozenset(filter(None, (n.strip() for n in config.audit_client_names.split(",")))),
+    )
+    certificates = None
+    if config.audit_insecure:
+        log.warning("the audit listener serves plain HTTP and trusts every caller (REVERSER_AUDIT_INSECURE)")
+    elif config.audit_cert_dir is None or config.audit_client_ca is None:
+        raise SettingsInvalid(["REVERSER_AUDIT_CERT_DIR and REVERSER_AUDIT_CLIENT_CA must both be set"])
+    else:
+        certificates = Certificates(config.audit_cert_dir, config.audit_client_ca)
+    limits = Limits(
+        read=config.audit_read_timeout,
+        write=config.audit_write_timeout,
+        idle=config.audit_idle_timeout,
+        body=config.audit_max_request_body_bytes,
+    )
+    listener = Listener(
+        "audit ingress",
+        "REVERSER_AUDIT",
+        config.audit_addr,
+        ingress,
+        limits=limits,
+        certificates=certificates,
+        on_failure=on_failure,
+    )
+    return listener, ingress
+
+
+def admission_listener(config: Config, redis_url: str, on_failure: Callable[[], None]) -> Listener | None:
+    """The admission listener; None without its certificates."""
+    if config.admission_cert_dir is None:
+        return None
+    return Listener(
+        "admission ingress",
+        "REVERSER_ADMISSION",
+        config.admission_addr,
+        AdmissionIngress(Store.connect(redis_url, deadline_s=ADMISSION_REDIS_SECONDS)),
+        limits=Limits(read=5.0, write=5.0, body=MAX_BODY, threads=8),
+        certificates=Certificates(config.admission_cert_dir),
+        on_failure=on_failure,
+    )
+
+
+class Keeper:
+    """Every half minute: the size of the index as a metric, and the lag of the audit stream for people."""
+
+    def __init__(self, store: Store, ingress: AuditIngress) -> None:
+        self._store = store
+        self._ingress = ingress
+        self._ident = f"{socket.gethostname()}-{os.getpid()}"
+
+    def run(self, stop: threading.Event) -> None:
+        """Until ``stop`` is set."""
+        while not stop.wait(KEEP_SECONDS):
+            try:
+                self.keep()
+            except StoreUnavailable as error:
+                log.debug("the size of the attribution index is not known: %s", error)
+
+    def keep(self) -> None:
+        """Once. Raises StoreUnavailable."""
+        total, cursor = 0, 0
+        while True:
+            cursor, met = self._store.count_fact_keys(cursor)
+            total += met
+            if cursor == 0:
+                break
+        metrics.INDEX_SIZE.set(total)
+        count, lag = self._ingress.lag_seconds()
+        info = {"events": count, "lagSecondsP95": round(lag, 3), "factKeys": total}
+        self._store.heartbeat("audit", self._ident, info, int(KEEP_SECONDS * 3))
