@@ -27,6 +27,7 @@ from reverser.store.model import (
     SweepEntry,
     UnsealedEntry,
 )
+from watchers import metrics
 from watchers.buffer import Batch, ShardBuffer
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ class Position:
     fence: Callable[[], Fence]
     fingerprint: str
     limits: Limits
+    version: str = ""
+    """API version of the type, a metric label."""
     epoch: str = ""
     expected: AppendId | None = None
     session: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
@@ -87,6 +90,8 @@ class Appender:
         self._position = position
         self._buffer = buffer
         self._on_full = on_full
+        group, _, resource = position.scope.group_resource.rpartition("/")
+        self._queue_seconds = metrics.QUEUE_SECONDS.labels(group, position.version, resource)
 
     async def run(self) -> None:
         """Appends batch after batch. Raises LeaseLost or CursorLost."""
@@ -102,6 +107,8 @@ class Appender:
                 last_plain = loop.time()
             await self._append(batch)
             self._buffer.remove(batch)
+            if batch.entries:
+                self._queue_seconds.observe(loop.time() - batch.oldest)
 
     async def _append(self, batch: Batch) -> None:
         entries: Sequence[EventEntry | UnsealedEntry] = batch.entries

@@ -29,6 +29,8 @@ class Item:
     entry: EventEntry | UnsealedEntry | None = None
     work: Work | None = None
     size: int = 0
+    at: float = 0.0
+    """When it entered the buffer, in the event loop's time."""
 
     @property
     def plain(self) -> bool:
@@ -43,6 +45,8 @@ class Batch:
     entries: Sequence[EventEntry | UnsealedEntry]
     resource_version: str
     count: int
+    oldest: float = 0.0
+    """When its first entry entered the buffer."""
 
 
 class ShardBuffer:
@@ -71,6 +75,7 @@ class ShardBuffer:
         while len(self._items) >= self._max_items or self._bytes >= self._max_bytes:
             self._freed.clear()
             await self._freed.wait()
+        item.at = asyncio.get_running_loop().time()
         self._items.append(item)
         self._bytes += item.size
         self._added += 1
@@ -85,7 +90,7 @@ class ShardBuffer:
         if head.work is not None and not head.work.done():
             await asyncio.wait((head.work,))
         entries: list[EventEntry | UnsealedEntry] = []
-        version, count, size = "", 0, 0
+        version, count, size, oldest = "", 0, 0, 0.0
         for item in self._items:
             if count >= max_items or (count and size + item.size > max_bytes):
                 break
@@ -94,11 +99,12 @@ class ShardBuffer:
             entry = item.work.result() if item.work is not None else item.entry
             if entry is not None:
                 entries.append(entry)
+                oldest = oldest or item.at
             version = item.resource_version or version
             size += item.size
             count += 1
         self._in_flight = count
-        return Batch(entries, version, count)
+        return Batch(entries, version, count, oldest)
 
     def remove(self, batch: Batch) -> None:
         """Drops a batch that is in the journal now, and passes barriers."""

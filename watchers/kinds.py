@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from reverser.kinds.model import CommitRequest, GitProvider, GitTarget, WatchRule
 from reverser.kinds.parse import (
@@ -18,6 +18,7 @@ from watchers.informers import Informer, wait_all
 from watchers.timing import Timing
 
 Raw = dict[str, Any]
+K = TypeVar("K", GitProvider, GitTarget, WatchRule)
 
 
 class OwnKinds:
@@ -90,31 +91,25 @@ class OwnKinds:
         return list(self._requests.values())
 
     def _provider(self, key: str, obj: Raw | None) -> None:
-        if obj is None:
-            self._providers.pop(key, None)
-        else:
-            self._providers[key] = parse_git_provider(obj)
-        self._changed()
+        self._put(self._providers, key, parse_git_provider(obj) if obj is not None else None)
 
     def _target(self, key: str, obj: Raw | None) -> None:
-        if obj is None:
-            self._targets.pop(key, None)
-        else:
-            self._targets[key] = parse_git_target(obj)
-        self._changed()
+        self._put(self._targets, key, parse_git_target(obj) if obj is not None else None)
 
     def _rule(self, key: str, obj: Raw | None) -> None:
-        self._put_rule(f"namespaced:{key}", obj)
+        rule = parse_watch_rule(obj) if obj is not None else None
+        self._put(self._rules, f"namespaced:{key}", rule)
 
     def _cluster_rule(self, key: str, obj: Raw | None) -> None:
-        self._put_rule(f"cluster:{key}", obj)
+        self._put(self._rules, f"cluster:{key}", parse_watch_rule(obj) if obj is not None else None)
 
-    def _put_rule(self, key: str, obj: Raw | None) -> None:
-        if obj is None:
-            self._rules.pop(key, None)
-        else:
-            self._rules[key] = parse_watch_rule(obj)
-        self._changed()
+    def _put(self, where: dict[str, K], key: str, value: K | None) -> None:
+        """Keeps or forgets one object; a change of its status alone concerns nobody here."""
+        old = where.pop(key, None)
+        if value is not None:
+            where[key] = value
+        if old is None or value is None or _identity(old) != _identity(value):
+            self._changed()
 
     def _request(self, key: str, obj: Raw | None) -> None:
         if obj is None:
@@ -123,6 +118,10 @@ class OwnKinds:
         request = parse_commit_request(obj)
         self._requests[key] = request
         self._requested(request)
+
+
+def _identity(value: GitProvider | GitTarget | WatchRule) -> tuple[str, int, str]:
+    return (value.meta.uid, value.meta.generation, value.meta.deletion_timestamp)
 
 
 def _raw(obj: Raw) -> Raw:

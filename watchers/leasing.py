@@ -120,7 +120,9 @@ class LeaseManager:
                     self._last_renew = loop.time()
                     await self._renew()
                 await self._claim()
+                metrics.REDIS_UP.set(1)
             except StoreUnavailable as error:
+                metrics.REDIS_UP.set(0)
                 log.debug("leases wait: %s", error)
             metrics.HELD_TARGETS.set(len(self._held))
             await asyncio.sleep(self._timing.claim)

@@ -55,6 +55,14 @@ REPLAY_OBJECTS = Histogram(
     namespace=_PREFIX,
     buckets=(0, 1, 10, 100, 1000, 10_000, 100_000),
 )
+QUEUE_SECONDS = Histogram(
+    "watch_event_queue_seconds",
+    "From reading an event to its entry in the journal, the oldest of each batch",
+    _TYPE,
+    namespace=_PREFIX,
+    buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 3, 5, 10, 30, 60),
+)
+REDIS_UP = Gauge("redis_up", "Whether Redis answered the last renewal of leases", namespace=_PREFIX)
 ACTIVE = Gauge("watch_active", "Open watches", [*_TYPE, "scope"], namespace=_PREFIX)
 SET_CHANGES = Counter(
     "watch_set_changes",

@@ -267,6 +267,7 @@ class TargetRunner:
             scope=spec.scope,
             fence=lambda: self.fence,
             fingerprint=fingerprint,
+            version=spec.type.version,
             limits=Limits(config.target_journal_max_size, config.branch_journal_max_size),
         )
         buffer = ShardBuffer()

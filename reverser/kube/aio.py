@@ -7,6 +7,7 @@ for minutes. Raw JSON in, raw JSON out: objects are never turned into client mod
 from __future__ import annotations
 
 import asyncio
+from asyncio import sslproto
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -32,6 +33,10 @@ from reverser.kube.requests import (
 
 WATCH_SILENCE = 180.0
 """Seconds without a byte after which a watch is taken for dead: bookmarks come every minute."""
+TLS_BUFFER = 32 * 1024
+"""asyncio keeps a read buffer of 256 KiB per TLS connection, but a record has 16 KiB at most: with hundreds
+of watches the difference is most of a watcher's memory."""
+sslproto.SSLProtocol.max_size = TLS_BUFFER
 _LOST = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
 
 

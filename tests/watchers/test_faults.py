@@ -12,6 +12,8 @@ import yaml
 
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.sandbox.faults import Faults
+from reverser.sandbox.thread import SandboxServer
+from reverser.store import AsyncStore
 from reverser.store.model import StreamState
 
 from .conftest import CRD_PATH, Bench, Cluster, eventually
@@ -337,6 +339,65 @@ async def test_a_definition_that_comes_after_the_rule(bench: Bench, cluster: Clu
         return ("configmaps", "shop", "still") in (await bench.journal().tree())[uid]
 
     await eventually(still, "the other type goes on")
+
+
+async def test_a_definition_that_comes_back_with_another_scope(bench: Bench, cluster: Cluster) -> None:
+    """A type that is cluster-scoped all of a sudden is no longer a WatchRule's: its shard closes, nothing
+    is deleted.
+    """
+    cluster.kube.create(CRD_PATH, gizmo("Namespaced"))
+    uid = await begin(bench, cluster, [{"apiGroups": ["lab.test"], "resources": ["gizmos"]}, *CM])
+    await bench.start()
+    await bench.streaming(uid, 2)
+    cluster.kube.delete(f"{CRD_PATH}/gizmos.lab.test")
+
+    def again() -> None:
+        cluster.kube.create(CRD_PATH, gizmo("Cluster"))
+
+    async def made() -> bool:
+        try:
+            await asyncio.to_thread(again)
+        except Exception:
+            return False
+        return True
+
+    await eventually(made, "the definition is back")
+    await bench.streaming(uid, 1)
+    cluster.create("still", v="1")
+    await bench.mirrored(uid)
+
+
+async def test_the_api_server_away_for_a_while(
+    async_store: AsyncStore, redis_url: str, tmp_path: Path, definitions: list[dict[str, Any]]
+) -> None:
+    """E12: the server stops and comes back with its objects; changes on both sides of the gap are all
+    there.
+    """
+    state, saved = tmp_path / "cluster", tmp_path / "kubeconfig"
+    with SandboxServer(state, bookmark_interval=0.5) as server:
+        cluster = Cluster(server)
+        for definition in definitions:
+            cluster.kube.create(CRD_PATH, definition)
+        cluster.namespace("shop")
+        cluster.provider()
+        saved.write_bytes(Path(cluster.kubeconfig).read_bytes())
+        bench = Bench(cluster, async_store, redis_url, tmp_path)
+        uid = await begin(bench, cluster)
+        watcher = await bench.start(kubeconfig=str(saved))
+        await bench.streaming(uid, 1)
+        cluster.create("a", v="1")
+        cluster.create("gone", v="1")
+        await bench.mirrored(uid)
+        port = server.port
+    await asyncio.sleep(0.5)
+    with SandboxServer(state, port=port, bookmark_interval=0.5) as server:
+        bench.cluster = cluster = Cluster(server)
+        cluster.patch("a", {"data": {"v": "2"}})
+        cluster.delete("gone")
+        await bench.mirrored(uid)
+        cluster.create("b", v="1")
+        await bench.mirrored(uid)
+        await watcher.stop()
 
 
 async def test_a_broken_api_service_changes_nothing(bench: Bench, cluster: Cluster) -> None:

@@ -1,0 +1,88 @@
+"""Caches: the first list, changes, a lost history, and what listeners are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reverser.kube.client import AsyncKube
+from reverser.kube.paths import core_path
+from watchers.informers import Informer
+from watchers.kinds import OwnKinds
+
+from .conftest import FAST, Cluster, eventually
+
+
+async def test_a_cache_follows_its_collection(cluster: Cluster) -> None:
+    """Listed objects, live changes, and changes across a 410 and a cut connection all arrive; listeners
+    hear each.
+    """
+    cluster.create("a", v="1")
+    heard: list[tuple[str, str | None]] = []
+    kube = await AsyncKube.connect(cluster.kubeconfig)
+
+    def value(obj: dict[str, Any]) -> str:
+        return str(obj["data"]["v"])
+
+    informer = Informer(
+        kube,
+        core_path("configmaps", namespace="shop"),
+        value,
+        on_change=lambda key, new: heard.append((key, new)),
+        timing=FAST,
+    )
+    informer.start()
+    assert await informer.wait_synced(10)
+    assert informer.items() == ["1"]
+    cluster.patch("a", {"data": {"v": "2"}})
+    cluster.create("b", v="1")
+
+    async def followed() -> bool:
+        return informer.items() == ["2", "1"]
+
+    await eventually(followed, "live changes")
+    cluster.server.faults.answer(410, r"configmaps\?.*watch", times=1)
+    cluster.server.faults.drop_watches("configmaps", clean=False)
+    cluster.delete("a")
+    cluster.create("c", v="3")
+
+    async def again() -> bool:
+        return informer.items() == ["1", "3"]
+
+    await eventually(again, "changes across the gap")
+    assert informer.get("shop", "c") == "3"
+    assert informer.get("shop", "a") is None
+    assert heard[0] == ("shop/a", "1")
+    assert ("shop/a", None) in heard
+    late: list[str] = []
+    informer.on_change(lambda key, new: late.append(key))
+    assert sorted(late) == ["shop/b", "shop/c"]
+    await informer.stop()
+    await kube.close()
+
+
+async def test_a_status_alone_wakes_nobody(cluster: Cluster) -> None:
+    """With many targets every status write would otherwise make every target look."""
+    calls: list[int] = []
+    kube = await AsyncKube.connect(cluster.kubeconfig)
+    kinds = OwnKinds(kube, timing=FAST, changed=lambda: calls.append(1), requested=lambda request: None)
+    kinds.start()
+    uid = cluster.target()
+    await kinds.wait_synced()
+
+    async def known() -> bool:
+        return uid in kinds.targets
+
+    await eventually(known, "the target is known")
+    path = "/apis/configbutler.ai/v1alpha3/namespaces/shop/gittargets/gt"
+    before = len(calls)
+    cluster.kube.patch(f"{path}/status", {"status": {"observedGeneration": 1}})
+    cluster.kube.patch(path, {"metadata": {"labels": {"a": "b"}}})
+    cluster.kube.patch(path, {"spec": {"prune": {"mode": "Never"}}})
+
+    async def changed() -> bool:
+        return str(kinds.targets[uid].prune) == "Never"
+
+    await eventually(changed, "the spec change is known")
+    assert len(calls) == before + 1
+    await kinds.stop()
+    await kube.close()
