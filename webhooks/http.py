@@ -50,8 +50,8 @@ def read_body(environ: Environ, limit: int) -> bytes:
             size += len(chunk)
         if size > limit:
             _discard(source, None if declared is None else declared - size)
-    except ValueError as error:
-        raise BadBody("the request body is not well-formed") from error
+    except (ValueError, OSError) as error:
+        raise BadBody("the request body is not well-formed, too large, or broke off") from error
     if size > limit:
         raise BadBody(f"request body too large: max {limit} bytes")
     if declared is not None and size < declared:

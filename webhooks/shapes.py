@@ -15,8 +15,8 @@ def text(value: object) -> str:
 
 def child(value: object, name: str) -> Mapping[str, Any]:
     """An object inside an object, or an empty one."""
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found if isinstance(found, Mapping) else _NOTHING
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else _NOTHING
 
 
 def first(values: object) -> str:

@@ -1,0 +1,333 @@
+"""The listeners on real sockets: handshakes, rotation, slow and hostile callers, start and end."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverser.errors import SettingsInvalid
+from reverser.quantities import Address
+from reverser.sandbox.pki import Authority, KeyPair
+from tests.auditevents import event_list
+from tests.webhooks.call import Memory
+from webhooks.audit import CLIENT_NAMES, AuditIngress
+from webhooks.listener import Listener
+from webhooks.server import Limits
+from webhooks.tls import Certificates
+
+FAST = Limits(read=1.0, write=2.0, idle=5.0, drain=1.0, body=1000, threads=4)
+EMPTY = b'{"kind":"EventList"}'
+
+
+def until(check: Callable[[], Any], what: str, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, f"not in time: {what}"
+        time.sleep(0.02)
+
+
+class Files:
+    """A folder with a certificate, as a mounted Secret is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ca = folder / "client-ca.crt"
+        self.authority = Authority()
+
+    def serve(self, pair: KeyPair | None = None) -> None:
+        pair = pair or self.authority.serving()
+        (self.folder / "tls.crt").write_bytes(pair.cert)
+        (self.folder / "tls.key").write_bytes(pair.key)
+
+    def trust(self, authority: Authority) -> None:
+        self.ca.write_bytes(authority.pair.cert)
+
+    def client(self, authority: Authority | None = None, user: str = "kube-apiserver") -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=self.authority.pair.cert.decode())
+        context.check_hostname = False
+        if authority is not None:
+            pair = authority.client(user)
+            path = self.folder / f"client-{id(context)}.pem"
+            path.write_bytes(pair.cert + pair.key)
+            context.load_cert_chain(path)
+        return context
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    made = Files(tmp_path)
+    made.serve()
+    made.trust(made.authority)
+    return made
+
+
+Start = Callable[..., Listener]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    running: list[Listener] = []
+
+    def begin(app: Any = None, certificates: Certificates | None = None, **more: Any) -> Listener:
+        app = app or AuditIngress(Memory(), ttl_ms=900_000, max_body=1000)
+        more = {"limits": FAST, "on_failure": lambda: None, "poll_seconds": 0.1} | more
+        address = more.pop("address", Address("127.0.0.1", 0))
+        listener = Listener(
+            "audit ingress", "REVERSER_AUDIT", address, app, certificates=certificates, **more
+        )
+        running.append(listener)
+        listener.start()
+        return listener
+
+    yield begin
+    for listener in running:
+        listener.stop()
+
+
+def post(listener: Listener, body: bytes = EMPTY, context: ssl.SSLContext | None = None) -> tuple[int, str]:
+    if context is None:
+        connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=10)
+    else:
+        connection = http.client.HTTPSConnection("127.0.0.1", listener.port, timeout=10, context=context)
+    try:
+        connection.request("POST", "/audit-webhook", body)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode().strip()
+    finally:
+        connection.close()
+
+
+def refused(listener: Listener, context: ssl.SSLContext) -> bool:
+    """Whether no request comes through."""
+    try:
+        post(listener, context=context)
+    except (OSError, http.client.HTTPException):
+        return True
+    return False
+
+
+def test_plain(start: Start) -> None:
+    """A13: without TLS, where that was asked for; a kept connection serves many requests."""
+    listener = start()
+    connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=10)
+    for _ in range(3):
+        connection.request("POST", "/audit-webhook", EMPTY)
+        answer = connection.getresponse()
+        assert (answer.status, answer.version) == (200, 11)
+        answer.read()
+    connection.close()
+    assert listener.serving_check() == ""
+
+
+def test_client_certificates(files: Files, start: Start) -> None:
+    """A11: with the right certificate it works; without, or with another CA's, the handler never runs."""
+    calls: list[Any] = []
+
+    def app(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        calls.append(environ[CLIENT_NAMES])
+        start_response("200 OK", [("Content-Length", "0")])
+        return [b""]
+
+    listener = start(app, Certificates(files.folder, files.ca))
+    assert post(listener, context=files.client(files.authority))[0] == 200
+    assert calls == [{"kube-apiserver"}]
+    assert refused(listener, files.client())
+    assert refused(listener, files.client(Authority()))
+    serving = files.client()
+    pair = files.authority.serving()
+    path = files.folder / "wrong-usage.pem"
+    path.write_bytes(pair.cert + pair.key)
+    serving.load_cert_chain(path)
+    assert refused(listener, serving)
+    old = files.client(files.authority)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert post(listener, context=old)[0] == 200
+    assert len(calls) == 2
+
+
+def test_rotation_while_running(files: Files, start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """A12: new files are used by the next handshake, unusable ones are told once and the old ones stay."""
+    listener = start(certificates=Certificates(files.folder, files.ca))
+    first = files.client(files.authority)
+    assert post(listener, context=first)[0] == 200
+    other = Authority()
+    (files.folder / "tls.crt").write_bytes(other.serving().cert)
+    until(lambda: "old ones stay" in caplog.text, "the bad pair is told")
+    assert post(listener, context=first)[0] == 200
+    (files.folder / "tls.key").write_bytes(b"no key at all")
+    time.sleep(0.3)
+    assert post(listener, context=first)[0] == 200
+    assert caplog.text.count("old ones stay") <= 2
+    files.serve(other.serving())
+    files.serve(pair := other.serving())
+    assert pair
+    old_authority, files.authority = files.authority, other
+    second = files.client(old_authority)
+    until(lambda: not refused(listener, second), "the new pair is served")
+    files.trust(other)
+    until(lambda: refused(listener, second), "the old client CA is forgotten")
+    assert post(listener, context=files.client(other))[0] == 200
+
+
+def test_cold_start_waits_for_files(tmp_path: Path, start: Start) -> None:
+    """A process whose certificates come later is not ready until then, and starts by itself."""
+    files = Files(tmp_path)
+    listener = start(certificates=Certificates(files.folder, files.ca))
+    assert "tls.crt does not exist yet" in listener.serving_check()
+    assert listener.certificate_check()
+    files.trust(files.authority)
+    files.serve()
+    until(lambda: listener.serving_check() == "", "it serves")
+    assert listener.certificate_check() == ""
+    assert post(listener, context=files.client(files.authority))[0] == 200
+
+
+@pytest.mark.parametrize("name", ["tls.crt", "tls.key", "client-ca.crt"])
+def test_unusable_files_at_the_start(files: Files, start: Start, name: str) -> None:
+    """A11: what is there and cannot be used is a mistake that is told at the start."""
+    (files.folder / name).write_text("nonsense")
+    with pytest.raises(SettingsInvalid, match="REVERSER_AUDIT_CERT_DIR"):
+        start(certificates=Certificates(files.folder, files.ca))
+
+
+def test_address_in_use(start: Start) -> None:
+    """H4: an address that cannot be bound ends the start and was never ready."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(SettingsInvalid, match="REVERSER_AUDIT_ADDR"):
+            start(address=Address("127.0.0.1", taken.getsockname()[1]))
+
+
+def test_silent_callers_hold_up_nobody(files: Files, start: Start) -> None:
+    """Connections that say nothing cost no thread, with TLS too."""
+    listener = start(certificates=Certificates(files.folder, files.ca))
+    silent = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(40)]
+    try:
+        started = time.monotonic()
+        assert post(listener, context=files.client(files.authority))[0] == 200
+        assert time.monotonic() - started < 3
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def test_slow_body_is_cut_off(start: Start) -> None:
+    """A10: a body that drips in is answered at the end of the read time, however steadily it drips."""
+    listener = start()
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as connection:
+        connection.sendall(b"POST /audit-webhook HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
+        ended = threading.Event()
+
+        def drip() -> None:
+            while not ended.wait(0.1):
+                try:
+                    connection.sendall(b"x")
+                except OSError:
+                    return
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        started = time.monotonic()
+        first = connection.recv(1000)
+        ended.set()
+        dripping.join()
+    assert first.startswith(b"HTTP/1.1 400")
+    assert 0.5 < time.monotonic() - started < 5
+
+
+def test_slow_headers_are_cut_off(start: Start) -> None:
+    """A request that never gets to its end of headers is ended."""
+    listener = start()
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as connection:
+        connection.sendall(b"POST /audit-webhook HTTP/1.1\r\nHost: x\r\n")
+        started = time.monotonic()
+        while connection.recv(1000):
+            pass
+    assert time.monotonic() - started < 8
+
+
+@pytest.mark.parametrize("extra", [1, 100_000, 5_000_000])
+def test_too_large_body_gets_its_answer(start: Start, extra: int) -> None:
+    """A5: whoever sends too much still sees why."""
+    status, text = post(start(), b"x" * (1000 + extra))
+    assert (status, text) == (400, "request body too large: max 1000 bytes")
+
+
+def test_chunked_bodies(start: Start) -> None:
+    """A body in chunks works; a chunk that claims gigabytes costs nothing."""
+    listener = start()
+    connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=10)
+    connection.request(
+        "POST",
+        "/audit-webhook",
+        iter([EMPTY[:5], EMPTY[5:]]),
+        encode_chunked=True,
+        headers={"Transfer-Encoding": "chunked"},
+    )
+    assert connection.getresponse().status == 200
+    connection.close()
+    head = b"POST /audit-webhook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for chunks in (b"FFFFFFFF\r\nxx", b"zz\r\n", b"-5\r\n"):
+        with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as raw:
+            raw.sendall(head + chunks)
+            assert raw.recv(1000).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize(
+    "noise", [b"\x00" * 200, b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"POST / HTTP/9.9\r\n\r\n"]
+)
+def test_noise_is_survived(start: Start, noise: bytes) -> None:
+    """Whatever is sent, the next caller is served."""
+    listener = start()
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as connection:
+        connection.sendall(noise)
+    assert post(listener)[0] == 200
+
+
+def test_plain_http_to_tls(files: Files, start: Start) -> None:
+    """A plain request to a TLS port ends; the next caller is served."""
+    listener = start(certificates=Certificates(files.folder, files.ca))
+    with pytest.raises((OSError, http.client.HTTPException)):
+        post(listener)
+    assert post(listener, context=files.client(files.authority))[0] == 200
+
+
+def test_end_lets_requests_finish(start: Start) -> None:
+    """A10: what is being answered when the end comes is answered; then nothing is accepted."""
+    entered = threading.Event()
+
+    def app(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        entered.set()
+        time.sleep(0.5)
+        start_response("200 OK", [("Content-Length", "2")])
+        return [b"ok"]
+
+    listener = start(app, limits=replace(FAST, drain=5.0))
+    port = listener.port
+    answers: list[tuple[int, str]] = []
+    caller = threading.Thread(target=lambda: answers.append(post(listener)))
+    caller.start()
+    entered.wait(5)
+    listener.stop()
+    caller.join(5)
+    assert answers == [(200, "ok")]
+    assert listener.serving_check()
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
+
+
+def test_event_list_over_the_wire(start: Start) -> None:
+    """The whole way once: an empty list is an empty list."""
+    import orjson
+
+    assert post(start(), orjson.dumps(event_list()))[1] == "Empty event list processed"
