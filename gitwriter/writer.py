@@ -248,6 +248,9 @@ class BranchWriter:
                 attempt.write(units, base)
             except RemoteRejected as refusal:
                 self._isolate(attempt, units, refusal)
+            else:
+                for done in (*settled, *(unit.boundary.id for unit in units)):
+                    self._memory.offenders.pop(done, None)
             repository.maintenance()
         self._healthy()
 
