@@ -22,7 +22,7 @@ from gitwriter.manifests import (
 from gitwriter.manifests.editing import equal_as_kubernetes
 from gitwriter.manifests.kustomize.images import Image, route_image, trace
 from gitwriter.manifests.kustomize.model import parse_kustomization
-from gitwriter.manifests.kustomize.render import RenderError, find_renderer, without_secret_values
+from gitwriter.manifests.kustomize.render import Rendered, RenderError, find_renderer, without_secret_values
 from gitwriter.manifests.loading import load_document
 
 from .folder import after, codes, config_map, delete, manifest, plan, sweep, text, upsert, written
@@ -571,3 +571,19 @@ def test_kustomization_that_cannot_be_edited_is_left_alone() -> None:
     assert dict(made.files) == {}
     assert set(codes(made)) <= {"not-expressible", "kustomize-render-refused"} or made.refused
     assert plan({**files, "kustomization.yaml": IMAGES}, patch).files["till.yaml"] is not None
+
+
+def test_a_failing_build_is_tried_once() -> None:
+    """A build that fails is not tried again for each object of the batch."""
+    calls: list[str] = []
+
+    def broken(_files: Mapping[str, bytes], directory: str) -> Rendered:
+        calls.append(directory)
+        raise RenderError("out of order")
+
+    names = [f"c{number}" for number in range(5)]
+    files = {f"{name}.yaml": manifest("ConfigMap", name) for name in names}
+    files["kustomization.yaml"] = f"namespace: shop\nresources: [{', '.join(files)}]\n"
+    made = plan(files, *(config_map(name, k="v") for name in names), renderer=broken)
+    assert made.refused
+    assert len(calls) == 1

@@ -37,6 +37,7 @@ class KustomizeContext:
     by_directory: Mapping[str, Kustomization] = field(default_factory=dict)
     reaches: Mapping[str, tuple[Reach, ...]] = field(default_factory=dict)
     kustomization_reaches: Mapping[str, tuple[Reach, ...]] = field(default_factory=dict)
+    listed_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     patches: frozenset[str] = frozenset()
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     roots: tuple[str, ...] = ()
@@ -75,12 +76,8 @@ class KustomizeContext:
         return posixpath.dirname(self.reaches[path][0].root)
 
     def listing(self, path: str) -> tuple[Kustomization, ...]:
-        """Every supported kustomization that names this file as an entry of its own."""
-        return tuple(
-            kustomization
-            for kustomization in self.by_directory.values()
-            if any(resolve_entry(kustomization.directory, entry) == path for entry in kustomization.entries)
-        )
+        """Every kustomization that names this file as an entry of its own."""
+        return tuple(self.by_directory[directory] for directory in self.listed_by.get(path, ()))
 
 
 def resolve_entry(directory: str, entry: str) -> str:
@@ -106,6 +103,7 @@ def build_context(
         by_directory=dict(kustomizations),
         reaches={path: tuple(reaches) for path, reaches in builder.reaches.items()},
         kustomization_reaches={path: tuple(reaches) for path, reaches in builder.own_reaches.items()},
+        listed_by={path: tuple(directories) for path, directories in builder.listed_by.items()},
         patches=frozenset(builder.patches),
         problems={path: tuple(dict.fromkeys(found)) for path, found in builder.problems.items()},
         roots=tuple(builder.roots),
@@ -126,6 +124,7 @@ class _Builder:
         self._files: dict[str, list[str]] = {}
         self.reaches: dict[str, list[Reach]] = {}
         self.own_reaches: dict[str, list[Reach]] = {}
+        self.listed_by: dict[str, list[str]] = {}
         self.patches: set[str] = set()
         self.problems: dict[str, list[str]] = {}
         self.roots: list[str] = []
@@ -177,6 +176,8 @@ class _Builder:
                 self._problem(kustomization, f'patches-json6902: "{patch}" is not a partial object')
             elif kustomization.supported:
                 self.patches.add(target)
+        for path in files:
+            self.listed_by.setdefault(path, []).append(directory)
         self._children[directory] = children
         self._files[directory] = files
 

@@ -114,6 +114,8 @@ class SourceRouter:
         reach = self._inventory.context.reaches[ref.path][0]
         if self._renderer is None:
             return self._modelled(change, ref, source)
+        if reach.root in self.failures:
+            raise RenderError(self.failures[reach.root])
         try:
             objects = build(self._inventory, reach.root, read=self._read, renderer=self._renderer, changed={})
         except RenderError as error:
