@@ -158,6 +158,10 @@ class Config:
     history_retention: float
     secret_key: str
     allowed_hosts: str
+    tls_proxy: bool
+    session_user_prefix: str
+    rest_rate: int
+    login_rate: int
     log_format: str
     log_level: str
 
@@ -241,6 +245,22 @@ SETTINGS: dict[str, Setting] = {
     ),
     "allowed_hosts": Setting(
         _text, "localhost,127.0.0.1,[::1]", "comma separated host names that web answers to"
+    ),
+    "tls_proxy": Setting(
+        _flag,
+        "false",
+        "web is reached through a proxy that ends TLS and sets X-Forwarded-Proto: cookies are sent over "
+        "HTTPS only",
+    ),
+    "session_user_prefix": Setting(
+        _text,
+        "gitops-reverser:",
+        "put before the name and the groups of a person logged in to the admin when Kubernetes is asked "
+        "what they may do",
+    ),
+    "rest_rate": Setting(_count, "600", "REST requests a minute for one caller"),
+    "login_rate": Setting(
+        _count, "10", "failed logins in ten minutes, of one name or from one address, before web refuses more"
     ),
     "log_format": Setting(_log_format, "text", "text for people, json for machines"),
     "log_level": Setting(_log_level, "info", "debug, info, warning or error"),
