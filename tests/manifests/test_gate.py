@@ -221,9 +221,9 @@ def test_limits_refuse_by_name() -> None:
 )
 def test_hostile_files_are_judged_quickly(content: str) -> None:
     """Alias bombs, giant scalars and deep nesting cost at most a second and never crash."""
-    started = time.monotonic()
+    started = time.process_time()
     check(scan({"x.yaml": content}))
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_kustomization_problems_refuse() -> None:
@@ -301,9 +301,9 @@ def test_well_formed_overrides_are_accepted(section: str) -> None:
 )
 def test_hostile_kustomizations_refuse(content: str | bytes) -> None:
     """A kustomization that cannot be read for certain refuses, quickly, whatever is in it."""
-    started = time.monotonic()
+    started = time.process_time()
     assert kinds({"kustomization.yaml": content}) == ["unsupported-kustomize"]
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_a_patch_that_is_a_list_refuses() -> None:
