@@ -16,6 +16,7 @@ from reverser.controllers.decide_provider import ProviderFindings, decide_provid
 from reverser.controllers.events import Happening, Recorder
 from reverser.controllers.status import StatusWriter
 from reverser.controllers.world import PROVIDERS, World
+from reverser.errors import StoreUnavailable
 from reverser.kinds.model import GitProvider
 from reverser.kinds.parse import parse_git_provider
 from reverser.store import AsyncStore
@@ -69,26 +70,40 @@ class ProviderReconciler:
             known = self._writer.last_written(provider.meta.uid) or {}
             if known.get("observedGeneration") != provider.meta.generation:
                 await self._writer.write(PROVIDERS, obj, decide_provider(provider, None))
+        try:
+            bases = await self._bases(provider)
+        except StoreUnavailable:  # whether the remote answers does not depend on Redis
+            bases = {}
         report = await self._checks.check_provider(provider)
         for happening in report.happenings:
             await self._recorder.record(obj, happening)
         plan = decide_provider(provider, report.findings)
         await self._writer.write(PROVIDERS, obj, plan)
-        if report.refs is not None:
-            await self._compare(provider, report.refs)
+        if report.refs is not None and bases:
+            await self._compare(provider, report.refs, bases)
         return plan.requeue
 
-    async def _compare(self, provider: GitProvider, refs: Mapping[str, str]) -> None:
-        """Wake every branch of the provider whose tip is not the stored base, once per observed tip."""
+    async def _bases(self, provider: GitProvider) -> dict[BranchKey, str]:
+        """The tips last known of the branches that targets of this provider write."""
         branches = {
-            target.branch
+            self._world.branch_of(target)
             for target in self._world.targets()
             if (target.meta.namespace, target.provider) == (provider.meta.namespace, provider.meta.name)
         }
-        for name in sorted(branches):
-            branch = BranchKey(provider.meta.namespace, provider.meta.name, name)
-            base, tip = await self._store.read_base(branch), refs.get(name, "")
-            if base is None or base == tip or self._told.get(branch) == tip:
+        found = {branch: await self._store.read_base(branch) for branch in sorted(branches, key=str)}
+        return {branch: base for branch, base in found.items() if base is not None}
+
+    async def _compare(
+        self, provider: GitProvider, refs: Mapping[str, str], before: Mapping[BranchKey, str]
+    ) -> None:
+        """Wake every branch whose tip is not the stored base, once per observed tip.
+
+        ``before`` are the bases from before the listing: where a writer moved one since, the listing is
+        the older truth and says nothing.
+        """
+        for branch, base in (await self._bases(provider)).items():
+            tip = refs.get(branch.branch, "")
+            if base == tip or before.get(branch) != base or self._told.get(branch) == tip:
                 continue
             if base and not tip:
                 await self._store.note_rewrite(branch, None, "")

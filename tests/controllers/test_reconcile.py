@@ -12,6 +12,7 @@ import pytest
 from reverser.controllers.world import TARGETS
 from reverser.errors import KubeInvalid, LostRace
 from reverser.kube.paths import own_path
+from reverser.store.keys import DUE, branch_part
 from reverser.store.model import BranchHealth, BranchKey, PathVerdict, StreamState
 from tests.controllers.cluster import Cluster
 from watchers.registry import Registry
@@ -413,3 +414,20 @@ async def test_secrets_are_read_by_name_and_not_at_every_look(cluster: Cluster, 
     for _ in range(5):
         await cluster.look(TARGETS, "shop/gt")
     assert len(calls) == 3
+
+
+async def test_an_idle_branch_notices_that_the_remote_moved(cluster: Cluster, url: str) -> None:
+    """J19, F11: the listing is compared with the stored tip; a moved branch is woken once per tip."""
+    await base(cluster, url)
+    await cluster.settle()
+    while await cluster.store.claim_due(10, 60_000):
+        pass
+    await cluster.store.client.hset(branch_part(MAIN, "record"), "base", "c0ffee")
+    await cluster.store.client.delete(DUE)
+    cluster.restart()
+    await cluster.settle()
+    assert await cluster.store.claim_due(10, 60_000) == [MAIN]
+    await cluster.store.client.delete(DUE)
+    cluster.secret_clock += 600
+    await cluster.settle()
+    assert await cluster.store.claim_due(10, 60_000) == []
