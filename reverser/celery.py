@@ -56,13 +56,6 @@ def _drain_worker(**_arguments: Any) -> None:
     drain()
 
 
-@signals.beat_init.connect
-def _prepare_beat(**_arguments: Any) -> None:
-    from reverser.workerprocess import prepare_beat
-
-    prepare_beat()
-
-
 @signals.setup_logging.connect
 def _keep_logging(**_arguments: Any) -> None:
     """Logging is configured by the settings; Celery must not replace it."""

@@ -1,58 +1,118 @@
-"""Health and metrics: views for the web process, a small server for every other one."""
+"""Health, metrics and build information: in front of the web process's application, and on a small server of
+every other process.
+
+These addresses are answered before Django sees the request: a probe or a scrape names a pod by its address,
+which no list of allowed hosts can know, and must be answered while the application is busy.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-
+from reverser.buildinfo import build_info
 from reverser.metrics import CONTENT_TYPE, exposition
 from reverser.quantities import Address
 from reverser.readiness import PROCESS
 
 logger = logging.getLogger(__name__)
 
+WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-def healthz(_request: HttpRequest) -> HttpResponse:
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One HTTP answer."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+
+
+def healthz() -> Answer:
     """The process answers; nothing else is asked."""
-    return HttpResponse("ok\n", content_type="text/plain")
+    return Answer(HTTPStatus.OK, b"ok\n")
 
 
-def readyz(_request: HttpRequest) -> HttpResponse:
-    """200, or 500 with the first failing check."""
+def readyz() -> Answer:
+    """200, or 500 with the first failing check and its reason."""
     failure = PROCESS.failure()
-    return HttpResponse(f"{failure or 'ok'}\n", content_type="text/plain", status=500 if failure else 200)
+    status = HTTPStatus.INTERNAL_SERVER_ERROR if failure else HTTPStatus.OK
+    return Answer(status, f"{failure or 'ok'}\n".encode())
 
 
-def metrics(_request: HttpRequest) -> HttpResponse:
+def metrics() -> Answer:
     """Prometheus text."""
-    return HttpResponse(exposition(), content_type=CONTENT_TYPE)
+    return Answer(HTTPStatus.OK, exposition(), CONTENT_TYPE)
+
+
+def about() -> Answer:
+    """Version and commit as JSON."""
+    return Answer(HTTPStatus.OK, json.dumps(build_info().public()).encode(), "application/json")
+
+
+PATHS: dict[str, Callable[[], Answer]] = {
+    "/healthz": healthz,
+    "/readyz": readyz,
+    "/metrics": metrics,
+    "/build-info": about,
+}
+
+
+def answer(method: str, path: str) -> Answer | None:
+    """The answer to a request (``path`` without query), or None where the path is none of these."""
+    found = PATHS.get(path)
+    if found is None:
+        return None
+    if method not in {"GET", "HEAD"}:
+        return Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"Method not allowed\n")
+    return found()
+
+
+def _headers(found: Answer) -> list[tuple[str, str]]:
+    headers = [("Content-Type", found.content_type), ("Content-Length", str(len(found.body)))]
+    if found.status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers.append(("Allow", "GET, HEAD"))
+    return headers
+
+
+def health_first(application: WsgiApplication) -> WsgiApplication:
+    """``application`` with these paths answered before it."""
+
+    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        method = environ["REQUEST_METHOD"]
+        found = answer(method, environ.get("PATH_INFO", ""))
+        if found is None:
+            return application(environ, start_response)
+        start_response(f"{found.status.value} {found.status.phrase}", _headers(found))
+        return [b"" if method == "HEAD" else found.body]
+
+    return serve
 
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = 10
 
     def do_GET(self) -> None:
-        """Answer the three paths."""
-        if self.path == "/healthz":
-            self._answer(200, b"ok\n", "text/plain")
-        elif self.path == "/readyz":
-            failure = PROCESS.failure()
-            self._answer(500 if failure else 200, f"{failure or 'ok'}\n".encode(), "text/plain")
-        elif self.path == "/metrics":
-            self._answer(200, exposition(), CONTENT_TYPE)
-        else:
-            self._answer(404, b"not found\n", "text/plain")
-
-    def _answer(self, status: int, body: bytes, content_type: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
+        """Answer one of the paths."""
+        found = answer(self.command, self.path.partition("?")[0]) or Answer(
+            HTTPStatus.NOT_FOUND, b"not found\n"
+        )
+        self.send_response(found.status)
+        for name, value in _headers(found):
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(found.body)
+
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
         logger.debug("health request", extra={"request": format % args})

@@ -133,13 +133,15 @@ CELERY_BROKER_URL = _broker_url(CONFIG.broker_url or CONFIG.redis_url) or "memor
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_STORE_EAGER_RESULT = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# Without end: a missing broker shows in readiness, not as a process that is started again and again.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 30, "socket_keepalive": True}
 CELERY_WORKER_POOL = "threads"
 CELERY_WORKER_CONCURRENCY = CONFIG.worker_threads
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "reverser.beat:WaitingScheduler"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],

