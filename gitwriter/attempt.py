@@ -25,7 +25,7 @@ from gitwriter.targettree import InventoryShelf
 from gitwriter.units import Work, sweep_of
 from gitwriter.verdicts import verdict_of
 from gitwriter.windows import Unit
-from reverser.errors import ReverserError
+from reverser.errors import LostRace, ReverserError
 from reverser.store import Store
 from reverser.store.model import BranchKey, Intent, IntentWindow, OutcomeKind, PathVerdict
 
@@ -70,6 +70,12 @@ class Attempt:
             if arrived(edges.repository, edges.remote, intent, branch=name, base=base):
                 logger.info("an earlier push had arrived", extra={"branch": str(self._branch)})
                 settled |= self._settle_arrived(intent, by_boundary, base)
+        for stray in self._store.read_strays(self._branch):
+            if arrived(edges.repository, edges.remote, stray, branch=name, base=base):
+                logger.warning(
+                    "a push that was given up has landed late", extra={"branch": str(self._branch)}
+                )
+                self._store.note_stray(self._branch, edges.lease.fence, stray.id)
         known = self._store.read_base(self._branch)
         if was_rewritten(edges.repository, edges.remote, known, branch=name, base=base):
             logger.warning(
@@ -118,11 +124,17 @@ class Attempt:
             expected_tip=base.tip or "",
             new_tip=tip,
             windows=tuple(
-                IntentWindow(item.unit.boundary.id, item.unit.settle_ids, item.commit) for item in built
+                IntentWindow(
+                    item.unit.boundary.id,
+                    item.unit.settle_ids,
+                    item.commit,
+                    held=item.plan.held if item.held else 0,
+                )
+                for item in built
             ),
         )
         if not self._store.store_intent(self._branch, edges.lease.fence, intent):
-            edges.lease.check()
+            raise LostRace("the push could not be announced: its windows or the lease have changed")
         labels = metrics.branch_labels(self._branch)
         began = time.monotonic()
         try:
@@ -163,9 +175,6 @@ class Attempt:
             metrics.OBJECTS_WRITTEN.inc(counted_changes(item.plan))
         sweep = sweep_of(item.unit)
         if sweep is not None:
-            metrics.REPLAYS_APPLIED.labels(
-                boundary.target.namespace, boundary.target.name, "type_reconcile"
-            ).inc()
             metrics.SWEPT.labels(sweep.type.group, sweep.type.version, sweep.type.resource).inc(
                 item.plan.swept
             )
@@ -174,7 +183,7 @@ class Attempt:
                 metrics.SKIPPED.labels(result.code).inc()
             if result.rule:
                 metrics.PLACEMENTS.labels(result.rule).inc()
-        verdict = verdict_of(item.plan.inventory, now_ms=self._store.time_ms())
+        verdict = verdict_of(item.plan.after(), now_ms=self._store.time_ms(), remarks=item.remarks)
         self._store.write_path_verdict(boundary.target.uid, verdict)
 
     def _settle_arrived(self, intent: Intent, units: dict[str, Unit], base: Base) -> set[str]:
@@ -187,9 +196,10 @@ class Attempt:
             built = Built(
                 unit=unit,
                 work=Work(()),
-                plan=WritePlan(Inventory()),
+                plan=WritePlan(Inventory(), held=window.held),
                 commit=window.commit,
                 message=unit.boundary.message,
+                held=window.held > 0,
             )
             kind = OutcomeKind.PUSHED if window.commit else OutcomeKind.NO_CHANGE
             settlement = settlement_of(

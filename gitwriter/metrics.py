@@ -34,11 +34,6 @@ OLDEST_UNPUSHED = Gauge(
     multiprocess_mode="livemostrecent",
 )
 SWEPT = Counter("gitopsreverser_resync_sweep_deletes", "Documents removed by sweeps", _TYPE)
-REPLAYS_APPLIED = Counter(
-    "gitopsreverser_target_reconcile_completed",
-    "Completed recoveries of a type",
-    ("gittarget_namespace", "gittarget_name", "trigger"),
-)
 REPLAYS_FAILED = Counter(
     "gitopsreverser_resync_background_failures",
     "Sweeps that could not be applied",

@@ -41,7 +41,7 @@ from reverser.store.model import (
 SHOWN_CHANGES = 500
 _WRITTEN = frozenset({ChangeOutcome.CREATED, ChangeOutcome.UPDATED})
 PATH_REFUSED = "path-refused"
-RESEAL_BACKOFF_MS = 10_000
+SKIP_RETRY_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ class Built:
     author_name: str = ""
     author_email: str = ""
     held: bool = False
+    remarks: tuple[str, ...] = ()
+    """What people should know of the folder as it is now."""
 
 
 def object_changes(built: Built) -> tuple[ObjectChange, ...]:
@@ -172,7 +174,21 @@ def _sealed_state(built: Built) -> tuple[Mapping[str, DigestRecord | None], tupl
             digests[field] = _record(item, built, result.path)
     for dropped in built.work.dropped:
         replay[dropped.scope] = None
-    return digests, tuple(ReplayWish(scope, parked_for_ms=0) for scope in replay)
+    wishes = [ReplayWish(scope) for scope in replay]
+    wishes += [
+        ReplayWish(scope, parked_for_ms=SKIP_RETRY_MS) for scope in _skipped(built) if scope not in replay
+    ]
+    return digests, tuple(wishes)
+
+
+def _skipped(built: Built) -> dict[Scope, None]:
+    """Scopes with an object that only a replay of the whole scope can write, with its siblings."""
+    by_change = {id(item.change): item.scope for item in built.work.items}
+    return dict.fromkeys(
+        by_change[id(result.change)]
+        for result in built.plan.results
+        if result.code == SkipReason.RENDER_MISMATCH and id(result.change) in by_change
+    )
 
 
 def _record(item: Item, built: Built, path: str) -> DigestRecord | None:

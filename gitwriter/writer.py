@@ -54,6 +54,7 @@ UNITS_PER_PUSH = 200
 CLOSED_GATE_RECHECK_MS = 30_000
 BLOCKED_RECHECK_SECONDS = 15.0
 REFUSED_BEFORE_GIVING_UP = 3
+REMOTE_CHECK_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class BranchMemory:
     """Refusals by policy in a row."""
     rescans: dict[str, int] = field(default_factory=dict)
     rescan_at: float = 0.0
+    check_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +114,19 @@ class BranchWriter:
                 raise
             except TransientError as error:
                 return self._last_read(), self._failed(error, self._store.time_ms())
-            self._settle_simple(plan)
-            self._store_boundaries(plan)
+            try:
+                self._settle_simple(plan)
+                self._store_boundaries(plan)
+            except LostRace:
+                self._lease.check()
+                continue
             self._report()
             now = self._store.time_ms()
             units = passable(plan.closed, waiting)
             wait = self._seconds_to_attempt(units, now)
             if wait > 0:
+                if not plan.last_id:
+                    self._check_remote()
                 return plan.last_id, self._due(plan, wait, now, held=bool(waiting))
             try:
                 self._attempt(units)
@@ -189,10 +197,10 @@ class BranchWriter:
         )
 
     def _store_boundaries(self, plan: Plan) -> None:
-        """Before anything later is settled (J13)."""
+        """Before anything later is settled (J13). Raises LostRace where an entry is gone: plan again."""
         for boundary in plan.new_boundaries:
             if not self._store.store_boundary(self._branch, self._lease.fence, boundary):
-                self._lease.check()
+                raise LostRace("an entry of a window was superseded while it closed")
 
     def _settle_simple(self, plan: Plan) -> None:
         """Entries that need no commit: unsealed objects, requests that found no window, retired targets."""
@@ -312,6 +320,24 @@ class BranchWriter:
             sensitive=self._edges.config.additional_sensitive_resources,
             brake_percent=self._edges.config.sweep_brake,
         )
+
+    def _check_remote(self) -> None:
+        """Nothing is pending, so somebody woke the branch: has its history been rewritten (J19)?"""
+        if time.monotonic() < self._memory.check_at:
+            return
+        self._memory.check_at = time.monotonic() + REMOTE_CHECK_SECONDS
+        try:
+            provider = self._edges.sources.provider(self._branch)
+            if provider is None:
+                return
+            with self._edges.open_clone(self._branch, provider) as repository:
+                Attempt(self._attempt_edges(provider, repository)).prepare([])
+        except LostRace:
+            self._lease.check()
+        except (StalledError, TransientError) as error:
+            logger.info(
+                "the remote could not be looked at", extra={"branch": str(self._branch), "detail": str(error)}
+            )
 
     # -- how it went
 
