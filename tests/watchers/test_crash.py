@@ -1,12 +1,15 @@
 """The watcher is killed at every step of a scripted run; the journal loses nothing and doubles nothing.
 
 The store is wrapped so that the n-th call to Redis is the last one: before it is sent, or after it took
-effect but before its answer arrived. Then a second watcher takes over. Hypothesis chooses where to cut.
+effect but before its answer arrived. Then a second watcher takes over. Where the cuts fall is a fixed
+list, longer with SOAK_KILLS.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 from typing import Any
 
 import pytest
@@ -16,6 +19,11 @@ from reverser.store import AsyncStore
 
 from .conftest import Bench, Cluster
 
+_CHANCE = random.Random(int(os.environ.get("SOAK_SEED", "0")))
+STEPS = [1, 2, 3, 4, 5, 6, 8, 10, 13] + [
+    _CHANCE.randint(1, 25) for _ in range(int(os.environ.get("SOAK_KILLS", "0")))
+]
+"""At which call each watcher in turn is cut off; more at random places with SOAK_KILLS."""
 CM = [{"resources": ["configmaps"]}]
 
 
@@ -71,6 +79,7 @@ def recorded(cluster: Cluster, after: int) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("after", [False, True])
+@pytest.mark.timeout(120 + 3 * len(STEPS))
 async def test_killed_at_any_step(bench: Bench, cluster: Cluster, after: bool) -> None:
     """E15, E16, E26, issue of durability: cut after each number of steps, all changes arrive once and in
     order.
@@ -79,7 +88,7 @@ async def test_killed_at_any_step(bench: Bench, cluster: Cluster, after: bool) -
     uid = cluster.target()
     cluster.rule("wr", "gt", CM)
     await bench.open(uid)
-    for round_, steps in enumerate((1, 2, 3, 4, 5, 6, 8, 10, 13)):
+    for round_, steps in enumerate(STEPS):
         store = AsyncStore.connect(bench.redis_url)
         guillotine = Guillotine(store, steps, after=after)
         watcher = await bench.start(store=store, ident=f"w{round_}")

@@ -29,11 +29,11 @@ class FakeSealer:
     async def recipients(self, target: GitTarget) -> tuple[str, ...] | Unsealed:
         return self.who
 
-    async def digest(self, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
-        return f"d{hash(canonical(projection))}"
+    async def digest(self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
+        return f"d{hash((target_uid, canonical(projection)))}"
 
     async def seal(
-        self, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
+        self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
     ) -> bytes | Unsealed:
         if ref.name == "refused":
             return Unsealed("SealingFailed", "sops said no")
