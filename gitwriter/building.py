@@ -17,7 +17,8 @@ from gitwriter.commitmessage import commit_message
 from gitwriter.freezing import policy_of
 from gitwriter.git.commits import CommitSession
 from gitwriter.identity import author_ident, committer_ident
-from gitwriter.manifests import Inventory, WritePlan, plan_writes
+from gitwriter.manifests import Inventory, Policy, WritePlan, plan_writes
+from gitwriter.manifests.remarks import remarks
 from gitwriter.manifests.tree import MODE_EXECUTABLE
 from gitwriter.messages import message_bytes
 from gitwriter.outcomes import PATH_REFUSED, Built, refusal_of, void_of
@@ -108,12 +109,14 @@ class Builder:
                 self._refuse_path(unit, symlink_verdict(link, now_ms=self._store.time_ms()))
                 return
         inventory = self.look(root)
-        plan = self._plan(unit, frozen, work, inventory)
+        policy = self._policy(unit, frozen)
+        plan = self._plan(unit, work, inventory, policy=policy, root=root)
         if plan.refused:
             self._refuse_path(unit, refused_verdict(plan.issues, now_ms=self._store.time_ms()))
             return
         if not plan.files:
-            progress.built.append(Built(unit, work, plan, held=plan.held > 0))
+            noted = remarks(progress.trees[root], inventory, policy)
+            progress.built.append(Built(unit, work, plan, held=plan.held > 0, remarks=noted))
             return
         committer = committer_ident(frozen.committer_name, frozen.committer_email)
         author = author_ident(unit.boundary.author, committer)
@@ -141,14 +144,17 @@ class Builder:
                 author_name=author.name,
                 author_email=author.email,
                 held=plan.held > 0,
+                remarks=remarks(progress.trees[root], progress.inventories[root], policy),
             )
         )
 
-    def _plan(self, unit: Unit, frozen: Frozen, work: Work, inventory: Inventory) -> WritePlan:
-        edges = self._edges
+    def _policy(self, unit: Unit, frozen: Frozen) -> Policy:
         known = self._store.read_recipients(unit.boundary.target.uid)
-        policy = policy_of(frozen, sensitive=edges.sensitive, recipients=known.recipients if known else ())
-        tree = self._progress.trees[frozen.path]
+        recipients = known.recipients if known else ()
+        return policy_of(frozen, sensitive=self._edges.sensitive, recipients=recipients)
+
+    def _plan(self, unit: Unit, work: Work, inventory: Inventory, *, policy: Policy, root: str) -> WritePlan:
+        edges, tree = self._edges, self._progress.trees[root]
         plan = plan_writes(tree, work.changes, policy, inventory=inventory)
         sweep = sweep_of(unit)
         if sweep is None or not edges.brake_percent or sweep.released_hold or plan.refused:

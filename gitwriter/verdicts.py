@@ -10,10 +10,12 @@ from reverser.store.model import PathVerdict
 SHOWN_ISSUES = 20
 
 
-def verdict_of(inventory: Inventory, *, now_ms: int) -> PathVerdict:
+def verdict_of(inventory: Inventory, *, now_ms: int, remarks: tuple[str, ...] = ()) -> PathVerdict:
     """Accepted, or refused with its issues."""
     issues = check(inventory)
-    return refused_verdict(issues, now_ms=now_ms) if issues else PathVerdict(accepted=True, checked_ms=now_ms)
+    if issues:
+        return refused_verdict(issues, now_ms=now_ms)
+    return PathVerdict(accepted=True, checked_ms=now_ms, remarks=remarks)
 
 
 def refused_verdict(issues: Sequence[Issue], *, now_ms: int) -> PathVerdict:

@@ -29,14 +29,15 @@ from .editing import EditMode, EditResult
 from .fields import load_mapping
 from .filework import DesiredDocument, FileWork, would_change
 from .guards import Exclusion, leak
-from .identity import ObjectKey, placement_sort_key
+from .identity import ObjectKey
 from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
 from .kustomize.edits import KustomizationEdits
 from .kustomize.outside import is_outside
 from .kustomize.route import Routed, SourceRouter
 from .loading import YamlError
-from .newdocuments import NewDocument, render_new, split_by_sensitivity, subject_of
+from .moving import Home, home_of
+from .newdocuments import NewDocument, render_new, sort_key_of, split_by_sensitivity, subject_of
 from .placement.resolve import Placer, Registration, registration
 from .placement.safety import append_refusal, path_problem
 from .sweeping import absent_documents
@@ -73,6 +74,7 @@ class Draft:
         self._edit_owner: dict[tuple[str, int], list[int]] = {}
         self._kustomizations: dict[str, KustomizationEdits] = {}
         self._new: list[tuple[str, int, Upsert]] = []
+        self._moved: dict[int, DocumentRef] = {}
         self._written: set[tuple[str, int]] = set()
 
     def run(self, changes: Sequence[Change]) -> None:
@@ -155,9 +157,7 @@ class Draft:
             if change.sensitive:
                 self._reseal(number, change, ref)
             elif ref.fact.has_sops:
-                self._skip(
-                    number, SkipReason.ENCRYPTED, f"{ref.path} is encrypted and is never patched", ref.path
-                )
+                self._skip(number, SkipReason.ENCRYPTED, f"{ref.path} is encrypted, never patched", ref.path)
             elif change.body is None:
                 self._skip(number, SkipReason.MISSING_BODY, "the object came without content", ref.path)
             else:
@@ -171,26 +171,21 @@ class Draft:
         elif not change.sensitive and change.body is None:
             self._skip(number, SkipReason.MISSING_BODY, "the object came without content")
         else:
-            key = placement_sort_key(
-                change.group, change.version, change.resource, change.key.namespace, change.name
-            )
-            self._new.append((key, number, change))
+            self._new.append((sort_key_of(change), number, change))
 
     def _reseal(self, number: int, change: Upsert, ref: DocumentRef) -> None:
         if is_outside(ref.path):
             self._escapes(number, ref.path)
             return
-        record = self._inventory.files[ref.path]
         if change.sealed is None:
-            if change.unchanged_blob is not None and change.unchanged_blob == record.entry.blob:
+            if change.unchanged_blob == self._inventory.files[ref.path].entry.blob:
                 self._note(number, Outcome.UNCHANGED, path=ref.path)
             else:
-                self._skip(
-                    number, SkipReason.RESEAL_NEEDED, "the encrypted text has to be sent again", ref.path
-                )
+                text = "the encrypted text has to be sent again"
+                self._skip(number, SkipReason.RESEAL_NEEDED, text, ref.path)
             return
-        facts = record.facts
-        if facts is None or sum(1 for fact in facts.documents if fact.is_krm) > 1:
+        home = home_of(self._inventory, ref)
+        if home is Home.NOWHERE:
             text = f"{ref.path} holds several documents; give the encrypted object a file of its own"
             self._skip(number, SkipReason.MULTI_DOCUMENT_TARGET, text, ref.path)
         elif self._inventory.context.fan_in(ref.path):
@@ -199,6 +194,9 @@ class Draft:
             self._note(number, Outcome.UNCHANGED, path=ref.path)
         elif not change.update:
             self._not_updated(number, ref.path)
+        elif home is Home.OWN_FILE:
+            self._moved[number] = ref
+            self._new.append((sort_key_of(change), number, change))
         else:
             self._work(ref.path).whole = change.sealed
             self._written.add((ref.path, ref.fact.index))
@@ -306,10 +304,13 @@ class Draft:
         if self._inventory.context.fan_in(ref.path):
             self._fan_in(number, ref)
             return False
-        self._work(ref.path).removals.add(ref.fact.index)
-        self._own(number, ref.path)
+        self._cut(number, ref)
         self._note(number, Outcome.DELETED, path=ref.path)
         return True
+
+    def _cut(self, number: int, ref: DocumentRef) -> None:
+        self._work(ref.path).removals.add(ref.fact.index)
+        self._own(number, ref.path)
 
     def _remove_inherited(self, number: int, ref: DocumentRef) -> bool:
         """Delete an object of a base by a patch in the overlay; true when that changes something."""
@@ -457,6 +458,8 @@ class Draft:
         else:
             work.appended[member.key] = rendered
         self._own(member.number, path)
+        if member.number in self._moved:
+            self._cut(member.number, self._moved[member.number])
         place = member.place
         self._note(member.number, Outcome.CREATED, path=path, rule=place.rule.value, message=place.note)
 

@@ -129,6 +129,10 @@ class Inventory:
         """Every document of this group, kind and name, in path order, whatever its version or namespace."""
         return self._by_name.get(NameKey(group, kind, name), ())
 
+    def types(self) -> list[tuple[str, str]]:
+        """Group and kind of everything that is indexed, sorted."""
+        return sorted(self._by_type)
+
     def of_type(self, group: str, kind: str) -> list[DocumentRef]:
         """Every document of a type, in path order."""
         names = self._by_type.get((group, kind), frozenset())

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from . import fields
 from .changes import IgnoreField, Upsert
 from .emitter import render_document
+from .identity import placement_sort_key
 from .placement.resolve import Place
 from .placement.templates import Subject
 
@@ -33,6 +34,13 @@ def subject_of(change: Upsert) -> Subject:
         namespace=change.key.namespace,
         name=change.name,
         sensitive=change.sensitive,
+    )
+
+
+def sort_key_of(change: Upsert) -> str:
+    """Where a new object stands among others that are placed in the same commit."""
+    return placement_sort_key(
+        change.group, change.version, change.resource, change.key.namespace, change.name
     )
 
 

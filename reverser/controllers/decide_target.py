@@ -181,7 +181,9 @@ def _encryption_condition(encryption: Finding | None) -> Condition:
 
 def _path_condition(verdict: PathVerdict | None) -> Condition:
     if verdict is None or verdict.accepted:
-        return condition("GitPathAccepted", TRUE, "GitPathAccepted", "the folder can be written")
+        remarks = verdict.remarks if verdict is not None else ()
+        message = "; note: ".join(("the folder can be written", *remarks))
+        return condition("GitPathAccepted", TRUE, "GitPathAccepted", message)
     first = verdict.issues[0] if verdict.issues else "unsupported content"
     more = max(verdict.total_issues, len(verdict.issues)) - 1
     suffix = f" (and {more} more issue(s))" if more > 0 else ""

@@ -8,9 +8,9 @@ controller was running.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from reverser.controllers.decide_target import (
     HOLD_ANNOTATION,
@@ -31,7 +31,7 @@ from reverser.kinds.model import GitTarget
 from reverser.kinds.parse import parse_git_target
 from reverser.kinds.paths import path_problem
 from reverser.store import AsyncStore
-from reverser.store.model import BranchKey, Gate, RetireEntry, TargetRef
+from reverser.store.model import BranchKey, Gate, PathVerdict, RetireEntry, TargetRef
 from reverser.trust.urls import canonical_url
 from watchers.registry import Registry
 
@@ -81,6 +81,7 @@ class TargetReconciler:
         self._projection = projection
         self._names: dict[str, tuple[str, str]] = {}
         self._gated: set[str] = set()
+        self._remarked: dict[str, tuple[str, ...]] = {}
 
     async def reconcile(self, key: str) -> float | None:
         """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
@@ -106,6 +107,7 @@ class TargetReconciler:
         worker_error = await self._apply_gate(target, validated, encryption)
         is_open = validated.ok and encryption is not None and encryption.ok and not worker_error
         observed = Observed() if worker_error else await self._observe(target, streams=is_open)
+        await self._tell_remarks(obj, uid, observed.path)
         if not worker_error:
             await self._release_holds(target)
         plan = decide_target(
@@ -120,6 +122,14 @@ class TargetReconciler:
         status = self._writer.last_written(uid) or obj.get("status") or {}
         self._projection.target(target, status, url=provider.url if provider is not None else "")
         return plan.requeue
+
+    async def _tell_remarks(self, obj: Mapping[str, Any], uid: str, verdict: PathVerdict | None) -> None:
+        """One Event for each new remark on the folder."""
+        remarks = verdict.remarks if verdict is not None else ()
+        for text in remarks:
+            if text not in self._remarked.get(uid, ()):
+                await self._recorder.record(obj, Happening("FolderNeedsAttention", text, warning=True))
+        self._remarked[uid] = remarks
 
     def _rival(self, target: GitTarget) -> Rival | None:
         repositories = {
@@ -214,6 +224,7 @@ class TargetReconciler:
                 continue
             self._writer.forget(uid)
             self._gated.discard(uid)
+            self._remarked.pop(uid, None)
             if gate.branch is None:
                 await self._store.drop_gate(uid)
             elif gate.reason != DELETED:

@@ -334,6 +334,8 @@ class PathVerdict:
     """Bounded; the first one is the message of the condition."""
     total_issues: int = 0
     checked_ms: int = 0
+    remarks: tuple[str, ...] = ()
+    """What people should know although the folder is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
