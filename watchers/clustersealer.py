@@ -79,15 +79,14 @@ class ClusterSealer:
         )
         return found
 
-    async def digest(self, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
+    async def digest(self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
         """A keyed digest of the plain projection. Raises TransientError or StalledError without a key."""
         digester = self._digester or await self._load_key()
         plain = orjson.dumps(projection, option=orjson.OPT_SORT_KEYS)
-        scope = f"{ref.type.group_resource}|{ref.namespace}|{ref.name}"
-        return digester.digest(plain, scope=scope)
+        return digester.digest(plain, scope=_scope(target_uid, ref))
 
     async def seal(
-        self, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
+        self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
     ) -> bytes | Unsealed:
         """The encrypted YAML document of a projection. Raises TransientError when sops did not answer."""
         ordered = {key: projection[key] for key in _FIRST if key in projection}
@@ -95,7 +94,7 @@ class ClusterSealer:
         # JSON is YAML; sops writes it in block style, keys in this order.
         plain = orjson.dumps(ordered)
         regex = sealing_regex(list(ordered), core_secret=ref.type.group_resource == "secrets")
-        scope = f"{ref.type.group_resource}|{ref.namespace}|{ref.name}"
+        scope = _scope(target_uid, ref)
         try:
             return await asyncio.to_thread(self._sops.seal, plain, recipients, regex=regex, scope=scope)
         except StalledError as error:
@@ -143,6 +142,11 @@ class ClusterSealer:
         except KubeNotFound:
             return None
         return {key: _decoded(value) for key, value in (raw.get("data") or {}).items()}
+
+
+def _scope(target_uid: str, ref: ObjectRef) -> str:
+    """Keeps equal objects of different targets apart: neither text nor digest is ever shared (E12)."""
+    return f"{target_uid}|{ref.type.group_resource}|{ref.namespace}|{ref.name}"
 
 
 def _decoded(value: Any) -> bytes:

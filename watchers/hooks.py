@@ -70,14 +70,16 @@ class Sealer(Protocol):
         """Who can decrypt what is sealed for ``target`` now."""
         ...
 
-    async def digest(self, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
-        """A keyed digest of the plain projection: equal objects, equal digests, nothing else to be learnt."""
+    async def digest(self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
+        """A keyed digest of the plain projection: equal objects of one target, equal digests, nothing else
+        to be learnt.
+        """
         ...
 
     async def seal(
-        self, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
+        self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
     ) -> bytes | Unsealed:
-        """The encrypted YAML document of a projection."""
+        """The encrypted YAML document of a projection, never shared between targets."""
         ...
 
 
@@ -91,16 +93,16 @@ class NullSealer:
             f"GitTarget {target.meta.key} has no encryption; set spec.encryption to mirror Secrets",
         )
 
-    async def digest(self, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
+    async def digest(self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
         """Empty: nothing was sealed, so nothing can be unchanged."""
-        del ref, projection
+        del target_uid, ref, projection
         return ""
 
     async def seal(
-        self, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
+        self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
     ) -> bytes | Unsealed:
         """Never text."""
-        del projection, recipients
+        del target_uid, projection, recipients
         return Unsealed(
             "EncryptionNotConfigured", f"{ref.type.kind} {ref.namespace}/{ref.name}: no encryption"
         )

@@ -74,8 +74,8 @@ class Seals:
         while True:
             try:
                 async with self._gate:
-                    digest = await self.sealer.digest(ref, plain)
-                    text = await self.sealer.seal(ref, plain, recipients)
+                    digest = await self.sealer.digest(self.target.uid, ref, plain)
+                    text = await self.sealer.seal(self.target.uid, ref, plain, recipients)
                 return text if isinstance(text, Unsealed) else (text, digest, generation)
             except TransientError as error:
                 log.info("sealing %s %s/%s waits: %s", ref.type.kind, ref.namespace, ref.name, error)
@@ -115,7 +115,7 @@ class Seals:
             plain: dict[str, Any] = orjson.loads(item.body)
             record = known.get(digest_field(ref))
             if record is not None and record.recipients_generation == self.generation:
-                digest = await self.sealer.digest(ref, plain)
+                digest = await self.sealer.digest(self.target.uid, ref, plain)
                 if digest and digest == record.digest:
                     return replace(
                         base,
