@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
+from gitwriter.git.probe import refused_push
 from gitwriter.git.remote import Remote
 from gitwriter.git.repository import list_remote
 from gitwriter.manifests import validate_placement
@@ -86,7 +87,7 @@ class Checks:
         self._tokens = TokenSource()
         # Not the loop's own threads: remotes that do not answer must not keep anybody else waiting.
         self._threads = ThreadPoolExecutor(REMOTES, thread_name_prefix="remote")
-        self._listed: dict[str, tuple[tuple[object, ...], float]] = {}
+        self._listed: dict[str, tuple[tuple[object, ...], float, str]] = {}
 
     def check_placement(self, target: GitTarget) -> str:
         """What is wrong with ``spec.placement``; empty when nothing is."""
@@ -182,9 +183,9 @@ class Checks:
         """List the refs, unless that succeeded lately with the very same access."""
         uid, now = provider.meta.uid, self._clock()
         fingerprint = (provider.meta.generation, access.versions)
-        known, at = self._listed.get(uid, ((), float("-inf")))
-        good = ProviderFindings(signing_public_key=key)
+        known, at, refused = self._listed.get(uid, ((), float("-inf"), ""))
         if known == fingerprint and now - at < STEADY:
+            good = ProviderFindings(signing_public_key=key, push_refused=refused)
             return ProviderReport(good, None, happenings)
         self._listed.pop(uid, None)
         try:
@@ -194,8 +195,19 @@ class Checks:
             message = f"Failed to connect to repository: {error}"
             failed = ProviderFindings(Step.CONNECTION, "ConnectionFailed", message, key)
             return ProviderReport(failed, None, happenings)
-        self._listed[uid] = (fingerprint, now)
+        refused = await loop.run_in_executor(self._threads, _push_refused, access.remote)
+        self._listed[uid] = (fingerprint, now, refused)
+        good = ProviderFindings(signing_public_key=key, push_refused=refused)
         return ProviderReport(good, refs.branches, happenings)
+
+
+def _push_refused(remote: Remote) -> str:
+    """What the remote said to a push that changes nothing; empty where it gave no answer, too."""
+    try:
+        return refused_push(remote)
+    except (TransientError, StalledError) as error:
+        _log.info("whether a push is permitted could not be told: %s", error)
+        return ""
 
 
 def _stopped(step: Step, error: Exception, key: str, happenings: tuple[Happening, ...]) -> ProviderReport:

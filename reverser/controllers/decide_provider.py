@@ -7,15 +7,17 @@ from enum import StrEnum
 from typing import Any
 
 from reverser.controllers.conditions import (
+    FALSE,
     SECRET_BLOCKED,
     SECRET_STEADY,
     STEADY,
     Plan,
     blocked,
+    condition,
     done,
     progressing,
 )
-from reverser.kinds.model import GitProvider
+from reverser.kinds.model import Condition, GitProvider
 
 CONNECTION_RETRY = 60.0
 """Seconds until an unreachable remote is asked again."""
@@ -38,6 +40,8 @@ class ProviderFindings:
     reason: str = ""
     message: str = ""
     signing_public_key: str = ""
+    push_refused: str = ""
+    """What the remote said when these credentials asked to push; empty when they may, or nobody knows."""
 
 
 def uses_secret(provider: GitProvider) -> bool:
@@ -64,7 +68,17 @@ def decide_provider(provider: GitProvider, findings: ProviderFindings | None) ->
             requeue = SECRET_BLOCKED if uses_secret(provider) else CONNECTION_RETRY
         return Plan(blocked(findings.reason, findings.message), _fields(key), requeue=requeue)
     message = f"Repository connectivity validated for {provider.url}"
-    return Plan(done("Ready", message), _fields(key), SECRET_STEADY if uses_secret(provider) else STEADY)
+    conditions = done("Ready", message)
+    if findings.push_refused:
+        conditions += (_push_refused(findings.push_refused),)
+    return Plan(conditions, _fields(key), SECRET_STEADY if uses_secret(provider) else STEADY)
+
+
+def _push_refused(words: str) -> Condition:
+    """``PushPermitted``, shown only while it is False: a listing proves reading alone (Z9). Ready stays, as
+    branches of one remote may differ in who may push to them."""
+    text = f"the remote can be read but did not let these credentials push: {words}; grant them write access"
+    return condition("PushPermitted", FALSE, "PushRefused", text)
 
 
 def _fields(key: str) -> dict[str, Any]:

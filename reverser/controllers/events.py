@@ -20,7 +20,13 @@ from reverser.kube.paths import core_path
 
 COMPONENT = "gitops-reverser"
 _log = logging.getLogger(__name__)
-_BAD = {READY: FALSE, STALLED: TRUE, "PushSucceeding": FALSE, "DeletionsApplied": FALSE}
+_BAD = {
+    READY: FALSE,
+    STALLED: TRUE,
+    "PushSucceeding": FALSE,
+    "DeletionsApplied": FALSE,
+    "PushPermitted": FALSE,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ PARSE = {
 }
 WORDS = {
     "GitProvider": "Ready Checking CommitConfigInvalid InvalidConfig SecretNotFound SecretMalformed "
-    "SecretForbidden ConnectionFailed signingPublicKey",
+    "SecretForbidden ConnectionFailed signingPublicKey PushPermitted PushRefused",
     "GitTarget": "Validated EncryptionConfigured StreamsRunning GitPathAccepted PushSucceeding "
     "DeletionsApplied OK NotRequired ProviderNotFound BranchNotAllowed TargetConflict InvalidConfig "
     "MissingSecret Blocked AllStreamsReady Replaying NoResolvedTypes WatchError WatchNotPermitted NotReady "

@@ -1,0 +1,44 @@
+"""What is said of something that works: credentials that only read, folders that need a look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reverser.store.model import PathVerdict
+from tests.controllers.cluster import Cluster
+from tests.controllers.test_reconcile import BASE, base
+from tests.git.helpers import bare
+from tests.git.servers import git_http
+
+
+async def test_read_only_credentials_are_told(cluster: Cluster, tmp_path: Path) -> None:
+    """Z9: Ready, but a condition and an Event say that pushing is refused; it goes when they may push."""
+    bare(tmp_path / "origin.git")
+    with git_http(tmp_path) as server:
+        server.read_only = True
+        await cluster.apply("GitProvider", "gp", {"url": server.url(), **BASE})
+        await cluster.settle()
+        found = await cluster.conditions("GitProvider", "gp")
+        assert found["Ready"] == "True/Ready"
+        assert found["PushPermitted"] == "False/PushRefused"
+        assert "grant them write access" in await cluster.message("GitProvider", "gp", "PushPermitted")
+        assert ("Warning", "PushRefused") in await cluster.events("gp")
+        assert not any("POST" in request and "receive-pack" in request for request in server.requests)
+        server.read_only = False
+        cluster.secret_clock += 600
+        await cluster.settle()
+        assert "PushPermitted" not in await cluster.conditions("GitProvider", "gp")
+
+
+async def test_remarks_on_a_folder_are_told_once(cluster: Cluster, url: str) -> None:
+    """Z5, Z18: the folder stays accepted; message and one Event name what needs attention."""
+    await base(cluster, url)
+    await cluster.settle()
+    uid = await cluster.uid("GitTarget", "gt")
+    await cluster.store.write_path_verdict(uid, PathVerdict(accepted=True, remarks=("Secret x is clear",)))
+    await cluster.settle()
+    await cluster.settle()
+    assert (await cluster.conditions("GitTarget", "gt"))["GitPathAccepted"] == "True/GitPathAccepted"
+    assert "note: Secret x is clear" in await cluster.message("GitTarget", "gt", "GitPathAccepted")
+    events = await cluster.events("gt")
+    assert events.count(("Warning", "FolderNeedsAttention")) == 1
