@@ -22,7 +22,7 @@ from reverser.readiness import PROCESS, latched
 from reverser.store import Store
 from reverser.wiring import config, redis_url
 from webhooks.listener import Listener
-from webhooks.setup import Keeper, admission_listener, audit_listener
+from webhooks.setup import IndexGauge, admission_listener, audit_listener
 
 logger = logging.getLogger(__name__)
 
@@ -117,12 +117,11 @@ def _ingress(settings: Config, fail: Callable[[], None], stop: threading.Event) 
     if audit is None:
         logger.info("author attribution is off: every commit is authored by the committer")
     else:
-        listener, ingress = audit
-        found.append(listener)
-        PROCESS.add("audit", listener.serving_check)
-        PROCESS.add("audit certificate", listener.certificate_check)
-        keeper = Keeper(Store.connect(redis_url()), ingress)
-        threading.Thread(target=keeper.run, args=(stop,), name="attribution index", daemon=True).start()
+        found.append(audit)
+        PROCESS.add("audit", audit.serving_check)
+        PROCESS.add("audit certificate", audit.certificate_check)
+        gauge = IndexGauge(Store.connect(redis_url()))
+        threading.Thread(target=gauge.run, args=(stop,), name="attribution index", daemon=True).start()
     admission = admission_listener(settings, redis_url(), fail) if settings.admission_cert_dir else None
     if admission is not None:
         found.append(admission)

@@ -14,7 +14,6 @@ import logging
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -35,7 +34,6 @@ log = logging.getLogger(__name__)
 
 PATH = "/audit-webhook"
 CHUNK_FACTS = 200
-LAGS = 2048
 CLIENT_NAMES = "reverser.client_names"
 """In the environment: the names in the client's certificate, where there is one."""
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -73,7 +71,6 @@ class AuditIngress:
         self._wall = wall
         self._told: set[str] = set()
         self._lock = threading.Lock()
-        self._lags: deque[float] = deque(maxlen=LAGS)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -100,11 +97,6 @@ class AuditIngress:
             )
         self._tell("first audit request received")
         return self._take(environ, start_response)
-
-    def lag_seconds(self) -> tuple[int, float]:
-        """How many of the newest events were measured, and the 95th percentile of their lag in seconds."""
-        lags = sorted(self._lags)
-        return len(lags), lags[int(len(lags) * 0.95)] if lags else 0.0
 
     def _refuse(self, start_response: StartResponse, status: int, reason: str, text: str) -> Iterable[bytes]:
         metrics.REFUSED.labels(reason).inc()
@@ -169,17 +161,7 @@ class AuditIngress:
             _count(event, Outcome.QUEUED)
             if person(child(event, "impersonatedUser")).username:
                 self._tell("first impersonated event recorded")
-            self._measure(event, now)
-
-    def _measure(self, event: Mapping[str, Any], now: float) -> None:
-        stamp = timestamp(event.get("stageTimestamp"))
-        try:
-            moment = datetime.fromisoformat(stamp[:19]).replace(tzinfo=UTC).timestamp()
-        except ValueError:
-            return
-        lag = max(0.0, now - moment - float(f"0{stamp[19:29]}"))
-        self._lags.append(lag)
-        metrics.LAG.observe(lag)
+            _measure(event, now)
 
     def _tell(self, what: str) -> None:
         """An information that is given once."""
@@ -208,6 +190,16 @@ def _items(body: bytes) -> list[Any]:
     if not isinstance(items, list):
         raise Unusable("items is not a list; send an audit.k8s.io/v1 EventList")
     return items
+
+
+def _measure(event: Mapping[str, Any], now: float) -> None:
+    """How long the event took to get here."""
+    stamp = timestamp(event.get("stageTimestamp"))
+    try:
+        moment = datetime.fromisoformat(stamp[:19]).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return
+    metrics.LAG.observe(max(0.0, now - moment - float(f"0{stamp[19:29]}")))
 
 
 def _count(item: Any, outcome: Outcome) -> None:

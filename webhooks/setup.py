@@ -1,10 +1,8 @@
-"""The two listeners as the settings ask for them, and what else the ingress does in the background."""
+"""The two listeners as the settings ask for them, and the gauge of the index."""
 
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 from collections.abc import Callable
 
@@ -22,12 +20,10 @@ log = logging.getLogger(__name__)
 
 ADMISSION_REDIS_SECONDS = 0.5
 """A review must be answered within 2 s, whatever Redis does."""
-KEEP_SECONDS = 30.0
+COUNT_SECONDS = 30.0
 
 
-def audit_listener(
-    config: Config, redis_url: str, on_failure: Callable[[], None]
-) -> tuple[Listener, AuditIngress] | None:
+def audit_listener(config: Config, redis_url: str, on_failure: Callable[[], None]) -> Listener | None:
     """The audit listener; None while attribution is off."""
     if not config.author_attribution:
         return None
@@ -50,7 +46,7 @@ def audit_listener(
         idle=config.audit_idle_timeout,
         body=config.audit_max_request_body_bytes,
     )
-    listener = Listener(
+    return Listener(
         "audit ingress",
         "REVERSER_AUDIT",
         config.audit_addr,
@@ -59,7 +55,6 @@ def audit_listener(
         certificates=certificates,
         on_failure=on_failure,
     )
-    return listener, ingress
 
 
 def admission_listener(config: Config, redis_url: str, on_failure: Callable[[], None]) -> Listener | None:
@@ -77,23 +72,21 @@ def admission_listener(config: Config, redis_url: str, on_failure: Callable[[], 
     )
 
 
-class Keeper:
-    """Every half minute: the size of the index as a metric, and the lag of the audit stream for people."""
+class IndexGauge:
+    """The size of the index as a metric, counted now and then instead of with every write."""
 
-    def __init__(self, store: Store, ingress: AuditIngress) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._ingress = ingress
-        self._ident = f"{socket.gethostname()}-{os.getpid()}"
 
     def run(self, stop: threading.Event) -> None:
         """Until ``stop`` is set."""
-        while not stop.wait(KEEP_SECONDS):
+        while not stop.wait(COUNT_SECONDS):
             try:
-                self.keep()
+                self.count()
             except StoreUnavailable as error:
                 log.debug("the size of the attribution index is not known: %s", error)
 
-    def keep(self) -> None:
+    def count(self) -> None:
         """Once. Raises StoreUnavailable."""
         total, cursor = 0, 0
         while True:
@@ -102,6 +95,3 @@ class Keeper:
             if cursor == 0:
                 break
         metrics.INDEX_SIZE.set(total)
-        count, lag = self._ingress.lag_seconds()
-        info = {"events": count, "lagSecondsP95": round(lag, 3), "factKeys": total}
-        self._store.heartbeat("audit", self._ident, info, int(KEEP_SECONDS * 3))

@@ -1,0 +1,391 @@
+"""CommitRequests from creation to their final status, with attribution and admission on or off."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverser.kube.paths import own_path
+from tests.e2e.audited import Installation, installation, pause, together
+from tests.e2e.workspace import Workspace, until
+
+COMMITTER = "GitOps Reverser <noreply@configbutler.ai>"
+ALICE = "alice <alice@noreply.cluster.local>"
+BOB = "bob <bob@noreply.cluster.local>"
+NewSpace = Callable[[], Workspace]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """One installation with everything on."""
+    with installation(tmp_path_factory.mktemp("requests")) as made:
+        yield made
+
+
+@pytest.fixture
+def new(lab: Installation, tmp_path: Path) -> Iterator[NewSpace]:
+    """Makes namespaces."""
+    lab.relay.clear()
+
+    def make() -> Workspace:
+        folder = tmp_path / uuid.uuid4().hex[:6]
+        folder.mkdir()
+        return Workspace(lab.kube, f"ask-{uuid.uuid4().hex[:8]}", folder)
+
+    yield make
+    lab.relay.clear()
+
+
+def conditions(space: Workspace, name: str) -> dict[str, str]:
+    """``Ready`` and the others as ``status/reason``."""
+    found = space.get("commitrequests", name).get("status", {}).get("conditions", [])
+    return {c["type"]: f"{c['status']}/{c['reason']}" for c in found}
+
+
+def finished(space: Workspace, name: str, seconds: float = 30.0) -> dict[str, Any]:
+    """Wait for the final status and return it."""
+
+    def check() -> bool:
+        found = conditions(space, name)
+        return found.get("Ready", "").startswith("True") or found.get("Stalled", "").startswith("True")
+
+    until(check, f"CommitRequest {name} is finished: {conditions(space, name)}", seconds)
+    return dict(space.get("commitrequests", name)["status"])
+
+
+def message(space: Workspace, commit: str = "main") -> str:
+    """The message of a commit, verbatim."""
+    raw: bytes = space.git._git("log", "-1", "--format=%B", commit).stdout
+    return raw.decode().rstrip("\n")
+
+
+def authors(space: Workspace) -> list[str]:
+    return [commit.author for commit in reversed(space.git.log())]
+
+
+def test_save_now(lab: Installation, new: NewSpace) -> None:
+    """I01, I26: the exact message, the author, every condition; and a finished request stays as it is."""
+    space = new()
+    space.base(window="60s")
+    alice = lab.person("alice")
+    alice.configmap(space, "a")
+    pause(0.5)
+    started = time.monotonic()
+    alice.save(space, "save", message="Menu for spring\n\n- soup")
+    status = finished(space, "save")
+    assert time.monotonic() - started < 10
+    assert conditions(space, "save") == {
+        "Ready": "True/Committed",
+        "Reconciling": "False/Committed",
+        "Stalled": "False/Committed",
+        "Pushed": "True/Pushed",
+        "AuthorAttributed": "True/AttributedFromAdmission",
+    }
+    assert (status["sha"], status["branch"]) == (space.git.tip(), "main")
+    assert status["submitter"]["username"] == "alice"
+    assert message(space) == "Menu for spring\n\n- soup"
+    assert authors(space) == [ALICE]
+    path = own_path("commitrequests", namespace=space.namespace, name="save")
+    lab.kube.patch(path, {"metadata": {"labels": {"touched": "yes"}}})
+    alice.set(space, "a", "2")
+    pause(0.5)
+    alice.save(space, "again")
+    finished(space, "again")
+    assert space.get("commitrequests", "save")["status"] == status
+    assert message(space) != message(space, status["sha"])
+
+
+def test_request_comes_first(lab: Installation, new: NewSpace) -> None:
+    """I03, I05: what follows within the delay joins; one apply with the request in front is one commit."""
+    space = new()
+    space.base(window="60s")
+    alice = lab.person("alice")
+    alice.save(space, "save", message="The whole menu", closeDelaySeconds=4)
+    for number in range(10):
+        alice.configmap(space, f"n{number}")
+    pause(2)
+    assert space.git.tip() == ""
+    status = finished(space, "save")
+    assert conditions(space, "save")["Ready"] == "True/Committed"
+    assert len(space.git.log()) == 1
+    assert message(space) == "The whole menu"
+    assert status["sha"] == space.git.tip()
+    assert len([path for path in space.git.files() if "/configmaps/n" in path]) == 10
+
+
+def test_somebody_elses_window(lab: Installation, new: NewSpace) -> None:
+    """I06, I08, T4: a request never closes another author's window; an author change closes its own."""
+    space = new()
+    space.base(window="12s")
+    alice, bob = lab.person("alice"), lab.person("bob")
+    alice.configmap(space, "a")
+    pause(0.5)
+    bob.save(space, "now")
+    bob.save(space, "soon", closeDelaySeconds=3)
+    finished(space, "now")
+    finished(space, "soon")
+    for name in ("now", "soon"):
+        found = conditions(space, name)
+        assert (found["Ready"], found["Pushed"]) == ("True/WindowMismatch", "False/WindowMismatch")
+        assert "sha" not in space.get("commitrequests", name)["status"]
+    assert space.git.tip() == ""
+    alice.save(space, "hers", message="by alice", closeDelaySeconds=200)
+    pause(1)
+    bob.configmap(space, "b")
+    status = finished(space, "hers")
+    assert conditions(space, "hers")["Ready"] == "True/Committed"
+    assert message(space, status["sha"]) == "by alice"
+    space.in_git("b", seconds=30)
+    assert authors(space) == [ALICE, BOB]
+    assert space.subjects()[0] == "[CREATE] v1/configmaps/b"
+
+
+def test_two_requests(lab: Installation, new: NewSpace) -> None:
+    """I10: one window takes one request; the other waits for a next one until its own deadline."""
+    first, second = new(), new()
+    alice = lab.person("alice")
+    first.base(window="60s")
+    second.base(window="60s")
+    alice.configmap(first, "a")
+    pause(0.5)
+    alice.save(first, "one", message="one", closeDelaySeconds=5)
+    alice.save(second, "one", message="one", closeDelaySeconds=8)
+    pause(1)
+    alice.save(first, "two", message="two", closeDelaySeconds=2)
+    alice.save(second, "two", message="two", closeDelaySeconds=4)
+    pause(1)
+    alice.configmap(second, "a")
+    finished(first, "one")
+    finished(first, "two")
+    assert conditions(first, "one")["Ready"] == "True/Committed"
+    assert conditions(first, "two")["Ready"] == "True/NoWindowInGrace"
+    assert message(first) == "one"
+    finished(second, "one")
+    finished(second, "two")
+    assert conditions(second, "two")["Ready"] == "True/Committed"
+    assert conditions(second, "one")["Ready"] == "True/NoWindowInGrace"
+    assert message(second) == "two"
+
+
+def test_nothing_to_commit(lab: Installation, new: NewSpace) -> None:
+    """I13, Q13: a window whose changes cancel out, and no window at all, end well and without a commit."""
+    space = new()
+    space.base(window="1s")
+    alice = lab.person("alice")
+    alice.configmap(space, "a")
+    space.in_git("a")
+    lab.kube.patch(
+        own_path("gitproviders", namespace=space.namespace, name="gp"),
+        {"spec": {"push": {"commitWindow": "60s"}}},
+    )
+    tip = space.git.tip()
+    pause(1)
+    alice.set(space, "a", "2")
+    alice.set(space, "a", "1")
+    pause(0.5)
+    alice.save(space, "same")
+    finished(space, "same")
+    assert conditions(space, "same")["Ready"] == "True/AlreadyPresent"
+    assert conditions(space, "same")["Pushed"] == "False/AlreadyPresent"
+    alice.save(space, "none")
+    finished(space, "none")
+    assert conditions(space, "none")["Ready"] == "True/NoWindowInGrace"
+    assert space.git.tip() == tip
+
+
+def test_window_zero(lab: Installation, new: NewSpace) -> None:
+    """I21: with windows of 0 s a waiting request binds to the first change and names its commit."""
+    space = new()
+    space.base(window="0s")
+    alice = lab.person("alice")
+    alice.save(space, "save", message="the first change", closeDelaySeconds=20)
+    pause(1)
+    alice.configmap(space, "a")
+    status = finished(space, "save", seconds=15)
+    assert conditions(space, "save")["Ready"] == "True/Committed"
+    assert message(space, status["sha"]) == "the first change"
+
+
+def test_same_name_again(lab: Installation, new: NewSpace) -> None:
+    """I25: a request of the same name is another request: its uid decides."""
+    space = new()
+    space.base(window="60s")
+    alice = lab.person("alice")
+    shas = []
+    for text in ("first", "second"):
+        alice.configmap(space, text)
+        pause(0.5)
+        alice.save(space, "save", message=text)
+        shas.append(finished(space, "save")["sha"])
+        assert message(space, shas[-1]) == text
+        lab.kube.delete(own_path("commitrequests", namespace=space.namespace, name="save"))
+    assert len(set(shas)) == 2
+
+
+def test_time_to_live(lab: Installation, new: NewSpace) -> None:
+    """I21: a finished request with a time to live goes by itself."""
+    space = new()
+    space.base(window="60s")
+    lab.person("alice").save(space, "save", ttlSecondsAfterFinished=2)
+    path = own_path("commitrequests", namespace=space.namespace)
+    until(lambda: not lab.kube.list(path).items, "the finished request is gone")
+
+
+def test_race_on_the_remote(lab: Installation, new: NewSpace) -> None:
+    """I11: the sha is that of the commit on the remote, after a human was faster."""
+    space = new()
+    space.base(window="60s")
+    alice = lab.person("alice")
+    alice.configmap(space, "first")
+    pause(0.5)
+    alice.save(space, "base")
+    finished(space, "base")
+    hook = space.repository / "hooks" / "pre-receive"
+    done = space.folder / "raced"
+    clone = space.folder / "human"
+    space.seed({"notes.txt": "one\n"}, "human")
+    # Once, in the middle of the push: the human's commit lands first, and the push is a race that is lost.
+    hook.write_text(
+        "#!/bin/sh\n"
+        f"test -e {done} && exit 0\n"
+        f"touch {done}\n"
+        "unset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_DIR\n"
+        f"cd {clone} && echo two > notes.txt && git -c user.name=Human -c user.email=h@lab.test "
+        "commit -q -am racing && git push -q origin HEAD:main\n"
+        "exit 0\n"
+    )
+    hook.chmod(0o755)
+    alice.configmap(space, "a")
+    pause(0.5)
+    alice.save(space, "save", message="after the race")
+    status = finished(space, "save", seconds=60)
+    hook.unlink()
+    assert done.exists()
+    commits = space.git._git("rev-list", "main").stdout.decode().split()
+    assert status["sha"] == commits[0]
+    assert "racing" in space.subjects()
+    assert space.git.read(space.file("a")) is not None
+
+
+def test_refused_folder(lab: Installation, new: NewSpace) -> None:
+    """I15: a folder that is refused fails the request with the reason, and nothing is committed."""
+    space = new()
+    space.base(window="60s")
+    alice = lab.person("alice")
+    alice.configmap(space, "first")
+    pause(0.5)
+    alice.save(space, "base")
+    finished(space, "base")
+    tip = space.seed({"live/deploy.sh": "#!/bin/sh\n"})
+    alice.configmap(space, "a")
+    pause(0.5)
+    alice.save(space, "save")
+    finished(space, "save", seconds=60)
+    found = conditions(space, "save")
+    assert (found["Ready"], found["Stalled"]) == ("False/FinalizeFailed", "True/FinalizeFailed")
+    assert "deploy.sh" in space.condition("commitrequests", "save", "Stalled")["message"]
+    assert space.git.tip() == tip
+
+
+def test_killed_while_waiting(lab: Installation, new: NewSpace) -> None:
+    """I23: all processes killed while a request waits: it ends, and its change is in Git."""
+    space = new()
+    space.base(window="30s")
+    alice = lab.person("alice")
+    alice.configmap(space, "a")
+    pause(0.5)
+    alice.save(space, "save", message="survived", closeDelaySeconds=8)
+    until(lambda: "Ready" in conditions(space, "save"), "it is waiting")
+    pause(0.5)
+    lab.operator.kill()
+    lab.operator.start()
+    status = finished(space, "save", seconds=90)
+    space.in_git("a", seconds=60)
+    assert conditions(space, "save")["Stalled"].startswith("False")
+    if conditions(space, "save")["Ready"] == "True/Committed":
+        assert message(space, status["sha"]) == "survived"
+
+
+def test_deleted_while_waiting(lab: Installation, new: NewSpace) -> None:
+    """I21: a request that is deleted while it waits leaves the changes to their window."""
+    space = new()
+    space.base(window="6s")
+    alice = lab.person("alice")
+    alice.save(space, "save", message="withdrawn", closeDelaySeconds=200)
+    until(lambda: "Ready" in conditions(space, "save"), "it is waiting")
+    lab.kube.delete(own_path("commitrequests", namespace=space.namespace, name="save"))
+    alice.configmap(space, "a")
+    space.in_git("a", seconds=20)
+
+
+def test_many_requests(lab: Installation, new: NewSpace) -> None:
+    """I28: requests of several people while they write: all end, each sha is its submitter's, none twice."""
+    space = new()
+    space.base(window="60s")
+    people = [lab.person(f"user{number}") for number in range(4)]
+
+    def work(number: int) -> None:
+        for turn in range(8):
+            people[number].configmap(space, f"u{number}-{turn}")
+            people[number].save(space, f"s{number}-{turn}", message=f"{number} {turn}")
+
+    together(*(lambda number=number: work(number) for number in range(len(people))))
+    shas: dict[str, str] = {}
+    for number in range(len(people)):
+        for turn in range(8):
+            status = finished(space, f"s{number}-{turn}", seconds=120)
+            if "sha" in status:
+                assert status["sha"] not in shas
+                shas[status["sha"]] = f"user{number}"
+    for commit in space.git.log():
+        if commit.sha in shas:
+            assert commit.author.startswith(f"{shas[commit.sha]} <")
+    assert set(shas) <= {commit.sha for commit in space.git.log()}
+
+
+@pytest.mark.parametrize(
+    ("attribution", "admission", "attributed"),
+    [
+        (True, False, "False/CommitterFallback"),
+        (False, True, "True/AttributedFromAdmission"),
+        (False, False, "False/CommitterFallback"),
+    ],
+)
+def test_combinations(
+    lab: Installation, new: NewSpace, attribution: bool, admission: bool, attributed: str
+) -> None:
+    """I20, I3: the other three of the four combinations; with attribution off a request binds to any window,
+    without admission an attributed window is somebody else's.
+    """
+    changes = {} if attribution else {"REVERSER_AUTHOR_ATTRIBUTION": "false"}
+    if not admission:
+        changes["REVERSER_ADMISSION_CERT_DIR"] = ""
+    assert lab.operator.stop() == 0
+    lab.operator.start(extra=changes)
+    try:
+        space = new()
+        space.base(window="60s")
+        if attribution:
+            lab.relay.drop.add("anon")
+            lab.person("alice").configmap(space, "hers")
+            pause(0.5)
+            lab.person("alice").save(space, "mismatch")
+            finished(space, "mismatch")
+            assert conditions(space, "mismatch")["Ready"] == "True/WindowMismatch"
+        lab.person("anon").configmap(space, "a")
+        pause(0.5)
+        lab.person("alice").save(space, "save", message="saved")
+        status = finished(space, "save")
+        assert conditions(space, "save")["Ready"] == "True/Committed"
+        assert conditions(space, "save")["AuthorAttributed"] == attributed
+        assert message(space, status["sha"]) == "saved"
+        assert authors(space)[-1] == COMMITTER
+        assert status.get("submitter", {}).get("username") == ("alice" if admission else None)
+    finally:
+        assert lab.operator.stop() == 0
+        lab.operator.start()
