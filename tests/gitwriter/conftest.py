@@ -195,6 +195,11 @@ def configmap(name: str, value: str) -> dict[str, Any]:
 @pytest.fixture
 def world(store: Store, redis_url: str, tmp_path: Path) -> World:
     """A branch ``main`` of an empty repository, target path ``live``, commit window 0."""
+    return make_world(store, redis_url, tmp_path)
+
+
+def make_world(store: Store, redis_url: str, tmp_path: Path) -> World:
+    """What the fixture gives, for those that are no tests."""
     repository = tmp_path / "remote.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(repository)], check=True)
     cluster = Cluster()

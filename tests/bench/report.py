@@ -1,0 +1,96 @@
+"""Figures as a table for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(slots=True)
+class Figure:
+    """One measured value; ``bar`` is what it should not exceed (or reach, where ``at_least``)."""
+
+    name: str
+    value: float
+    unit: str
+    bar: float | None = None
+    at_least: bool = False
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """``ok``, ``over``, or an empty text without a bar."""
+        if self.bar is None:
+            return ""
+        good = self.value >= self.bar if self.at_least else self.value <= self.bar
+        return "ok" if good else "over"
+
+
+@dataclass(slots=True)
+class Report:
+    """What one run measured."""
+
+    figures: list[Figure] = field(default_factory=list)
+
+    def add(
+        self,
+        name: str,
+        value: float,
+        unit: str,
+        *,
+        bar: float | None = None,
+        at_least: bool = False,
+        note: str = "",
+    ) -> None:
+        """Add a figure and show it at once."""
+        figure = Figure(name, round(value, 4), unit, bar, at_least, note)
+        self.figures.append(figure)
+        print(_row(figure), flush=True)
+
+    def write(self, path: Path) -> None:
+        """Write everything as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        document = {
+            "machine": platform.platform(),
+            "python": platform.python_version(),
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "figures": [asdict(figure) | {"verdict": figure.verdict} for figure in self.figures],
+        }
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def _row(figure: Figure) -> str:
+    bar = "" if figure.bar is None else f"{'>=' if figure.at_least else '<='} {figure.bar:g}"
+    return (
+        f"{figure.name:58} {figure.value:>12.4g} {figure.unit:8} {bar:>12} {figure.verdict:5} {figure.note}"
+    )
+
+
+@dataclass(slots=True)
+class Timed:
+    """How long a block took: wall and own CPU seconds."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+
+@contextmanager
+def timed() -> Iterator[Timed]:
+    """Time a block."""
+    found = Timed()
+    wall, cpu = time.perf_counter(), time.process_time()
+    try:
+        yield found
+    finally:
+        found.wall, found.cpu = time.perf_counter() - wall, time.process_time() - cpu
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which ``share`` (0..1) of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
