@@ -37,6 +37,7 @@ from reverser.errors import LostRace, RemoteRejected, StalledError, TransientErr
 from reverser.kinds.model import GitProvider
 from reverser.store import Store
 from reverser.store.model import (
+    AttachEntry,
     BranchHealth,
     BranchKey,
     Gate,
@@ -166,6 +167,7 @@ class BranchWriter:
         targets = {stored.entry.target.uid: stored.entry.target for stored in entries}
         provider = self._edges.sources.provider(self._branch) if entries else None
         settings = {uid: self._settings(ref, provider) for uid, ref in targets.items()}
+        requests = [stored.entry.uid for stored in entries if isinstance(stored.entry, AttachEntry)]
         plan = plan_windows(
             entries,
             boundaries,
@@ -175,6 +177,7 @@ class BranchWriter:
             local_now_ms=_local_ms(),
             first_seen_ms=self._memory.first_seen,
             shutdown=self._edges.stopping(),
+            withdrawn=self._store.withdrawn(requests) if requests else frozenset(),
         )
         closed_gates = {uid for uid, found in settings.items() if found.present and not found.gate_open}
         memory, clock = self._memory, time.monotonic()

@@ -47,7 +47,7 @@ class Attacher:
         self._env = env
         self._find = find
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._done: set[str] = set()
+        self._done: dict[str, CommitRequest] = {}
 
     def look(self, request: CommitRequest) -> None:
         """Starts to attach a request of a target that is held here, once."""
@@ -60,9 +60,21 @@ class Attacher:
         self._running[uid] = task
         task.add_done_callback(lambda _: self._running.pop(uid, None))
 
-    def forget(self, uids: set[str]) -> None:
-        """Keeps only what is still known of ``uids``, so that finished requests do not pile up."""
-        self._done &= uids
+    async def forget(self, uids: set[str]) -> None:
+        """Keeps only what is still known of ``uids``. A request that is really gone is withdrawn: without an
+        answer so far, it commits nothing any more.
+        """
+        for uid in self._done.keys() - uids:
+            request = self._done[uid]
+            try:
+                if await self._read(request) is not None:
+                    continue
+                if await self._env.store.withdraw_attach(uid):
+                    log.info("CommitRequest %s was deleted while it waited", request.meta.key)
+            except ReverserError as error:
+                log.debug("CommitRequest %s is looked for again: %s", request.meta.key, error)
+                continue
+            del self._done[uid]
 
     async def stop(self) -> None:
         """Ends everything that runs."""
@@ -73,7 +85,7 @@ class Attacher:
         while True:
             try:
                 if await self._try(request):
-                    self._done.add(request.meta.uid)
+                    self._done[request.meta.uid] = request
                 return
             except ReverserError as error:
                 failures += 1

@@ -150,7 +150,7 @@ class WatcherRuntime:
             requests = list(self.kinds.requests)
             for request in requests:
                 self._attacher.look(request)
-            self._attacher.forget({request.meta.uid for request in requests})
+            await self._attacher.forget({request.meta.uid for request in requests})
             await asyncio.sleep(self._timing.claim)
 
     async def _listen(self) -> None:

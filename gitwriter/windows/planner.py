@@ -283,6 +283,7 @@ def plan_windows(
     local_now_ms: int = 0,
     first_seen_ms: Mapping[str, int] | None = None,
     shutdown: bool = False,
+    withdrawn: frozenset[str] = frozenset(),
 ) -> Plan:
     """What to commit now, what stays open, and when to look again. Pure.
 
@@ -291,6 +292,7 @@ def plan_windows(
     ``now_ms`` is the Redis clock; ``first_seen_ms`` says by entry id when this process first saw it on
     its monotonic clock, whose reading now is ``local_now_ms`` (milliseconds). ``settings`` is by target
     UID; entries of a target that is missing there stay unplanned. ``shutdown`` closes the open window.
+    ``withdrawn`` are UIDs of requests that were deleted: outside finalized windows they bind to nothing.
     """
     by_id = {stored.id: stored for stored in entries}
     finalized = _finalized(by_id, boundaries)
@@ -320,6 +322,8 @@ def plan_windows(
             planner.event(stored, entry)
         elif isinstance(entry, SweepEntry):
             planner.sweep(stored, entry)
+        elif isinstance(entry, AttachEntry) and entry.uid in withdrawn:
+            planner.attach_due.append(AttachDue(stored.id, entry, OutcomeKind.NO_WINDOW, stored.time_ms))
         elif isinstance(entry, AttachEntry):
             planner.attach(stored, entry)
 

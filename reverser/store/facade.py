@@ -172,6 +172,8 @@ class Store:
     settle = _Blocking(settling.settle)
     attach_outcome = _Blocking(settling.attach_outcome)
     attach_pending = _Blocking(settling.attach_pending)
+    withdraw_attach = _Blocking(settling.withdraw_attach)
+    withdrawn = _Blocking(settling.withdrawn)
     read_outcomes = _Blocking(settling.read_outcomes)
 
     read_marks = _Blocking(targets.read_marks)
@@ -299,6 +301,8 @@ class AsyncStore:
     settle = _Awaiting(settling.settle)
     attach_outcome = _Awaiting(settling.attach_outcome)
     attach_pending = _Awaiting(settling.attach_pending)
+    withdraw_attach = _Awaiting(settling.withdraw_attach)
+    withdrawn = _Awaiting(settling.withdrawn)
     read_outcomes = _Awaiting(settling.read_outcomes)
 
     read_marks = _Awaiting(targets.read_marks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from reverser.store import keys
@@ -103,7 +104,7 @@ def attach_outcome(request_uid: str) -> Call[Outcome | None]:
     """What became of a CommitRequest; None while it is pending or unknown. Kept for one hour (J7)."""
 
     def decode(reply: Any) -> Outcome | None:
-        if reply is None or reply.startswith(b"pending "):
+        if reply is None or reply.startswith((b"pending ", b"withdrawn ")):
             return None
         settled, _, body = reply.partition(b" ")
         return _settled(loads(Outcome, body), int(settled))
@@ -117,6 +118,24 @@ def attach_pending(request_uid: str) -> Call[bool]:
         command=("GET", keys.request(request_uid)),
         decode=lambda reply: reply is not None and reply.startswith(b"pending "),
     )
+
+
+def withdraw_attach(request_uid: str) -> Call[bool]:
+    """The CommitRequest is gone: its attach binds to nothing any more, unless its window is closed already.
+
+    True when there was an attach without an outcome.
+    """
+    return Call(script="withdraw_attach", keys=(keys.request(request_uid),), decode=truth)
+
+
+def withdrawn(request_uids: Sequence[str]) -> Call[frozenset[str]]:
+    """Which of these CommitRequests were withdrawn (at least one is asked for)."""
+
+    def decode(reply: Any) -> frozenset[str]:
+        pairs = zip(request_uids, reply, strict=True)
+        return frozenset(uid for uid, mark in pairs if mark is not None and mark.startswith(b"withdrawn "))
+
+    return Call(command=("MGET", *(keys.request(uid) for uid in request_uids)), decode=decode)
 
 
 def _settled(outcome: Outcome, settled_ms: int, ident: str = "") -> Outcome:

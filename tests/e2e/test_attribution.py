@@ -254,11 +254,11 @@ def test_scale(lab: Installation, new: NewSpace) -> None:
     }
     path = space.path("deployments", group="apps")
     lab.person("alice").request("POST", path, body)
-    before = space.in_git("till", resource="deployments").splitlines()
+    before = space.in_git("till", resource="apps/deployments").splitlines()
     lab.person("carol").request(
         "PATCH", f"{path}/till/scale", {"spec": {"replicas": 5}}, content_type="application/merge-patch+json"
     )
-    after = space.in_git("till", b"replicas: 5", resource="deployments").splitlines()
+    after = space.in_git("till", b"replicas: 5", resource="apps/deployments").splitlines()
     assert authors(space) == [derived("alice"), derived("carol")]
     assert [line for line in after if line not in before] == [b"  replicas: 5"]
 

@@ -318,9 +318,12 @@ def test_deleted_while_waiting(lab: Installation, new: NewSpace) -> None:
     alice = lab.person("alice")
     alice.save(space, "save", message="withdrawn", closeDelaySeconds=200)
     until(lambda: "Ready" in conditions(space, "save"), "it is waiting")
+    pause(0.5)
     lab.kube.delete(own_path("commitrequests", namespace=space.namespace, name="save"))
+    pause(3)
     alice.configmap(space, "a")
     space.in_git("a", seconds=20)
+    assert space.subjects() == ["[CREATE] v1/configmaps/a"]
 
 
 def test_many_requests(lab: Installation, new: NewSpace) -> None:

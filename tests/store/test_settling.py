@@ -385,3 +385,17 @@ def test_a_push_whose_window_was_settled_otherwise_may_still_land(world: World, 
     assert store.note_stray(BRANCH, writer, "i1")
     assert store.read_marks(TARGET.uid)[SCOPE].wanted == 1
     assert store.read_strays(BRANCH) == []
+
+
+def test_a_deleted_request_is_withdrawn(world: World, writer: Fence):
+    """J7: only a request without an outcome is withdrawn, and it is never appended again."""
+    store, request = world.store, attach()
+    assert not store.withdraw_attach(request.uid)
+    assert store.append_attach(BRANCH, world.fence, request) is AppendStatus.OK
+    assert store.withdrawn([request.uid, "other"]) == frozenset()
+    assert store.withdraw_attach(request.uid)
+    assert not store.withdraw_attach(request.uid)
+    assert store.withdrawn([request.uid, "other"]) == {request.uid}
+    assert store.attach_outcome(request.uid) is None
+    assert not store.attach_pending(request.uid)
+    assert store.append_attach(BRANCH, world.fence, request) is AppendStatus.TERMINAL

@@ -197,3 +197,32 @@ def test_a_standing_redis_clock_does_not_hold_a_request():
     ident = journal.attach(0, "alice", delay=3, uid="save")
     plan = journal.plan(0, LONG, local_now_ms=3000, first_seen_ms={ident: 0})
     assert plan.closed[0].boundary.reason is CloseReason.FINALIZE
+
+
+def test_a_deleted_request_binds_to_nothing():
+    """I21: once withdrawn, a request neither closes nor names a window, and is settled at once."""
+    journal = Journal()
+    journal.event(0, "alice", "x")
+    journal.attach(1, "alice", delay=5, message="gone", uid="gone")
+    journal.attach(2, "alice", delay=20, message="kept", uid="kept")
+
+    plan = journal.plan(3, LONG, withdrawn=frozenset({"uid-gone"}))
+    assert _due(plan) == [(1, "uid-gone", OutcomeKind.NO_WINDOW)]
+    assert plan.open is not None
+    assert plan.open.attach is not None
+    assert plan.open.attach.uid == "uid-kept"
+    assert _bound(journal.plan(30, LONG, withdrawn=frozenset({"uid-gone"}))) == [
+        (22, "uid-kept", "finalize-signal", "kept")
+    ]
+
+
+def test_a_finalized_window_keeps_its_request():
+    """J13: what was closed for a request stays closed for it, deleted or not."""
+    journal = Journal()
+    journal.event(0, "alice", "x")
+    journal.attach(1, "alice", message="done", uid="done")
+    (closed,) = journal.plan(3, LONG).closed
+
+    plan = journal.plan(4, LONG, (closed.boundary,), withdrawn=frozenset({"uid-done"}))
+    assert [unit.boundary for unit in plan.closed] == [closed.boundary]
+    assert plan.attach_due == ()
