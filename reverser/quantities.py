@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
-_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
-_UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "μs": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_LONGEST = Fraction(2**63 - 1, 10**9)
 _QUANTITY = re.compile(r"^\+?(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E|m|)$")
 _SUFFIX_FACTOR = {
     "": 1.0,
@@ -27,23 +38,34 @@ _SUFFIX_FACTOR = {
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a Go duration such as ``250ms``, ``1m30s``, ``0`` or ``-2s``; ValueError otherwise."""
+    """Seconds of a Go duration; ``0`` needs no unit, a sign is allowed.
+
+    Exact rational arithmetic, so ``0.1s`` is not a rounding surprise, and the range of Go's int64
+    nanoseconds, so that a value accepted here is accepted by every other tool that reads it. Raises
+    ValueError for everything that Go's ``time.ParseDuration`` refuses.
+    """
     body = text
-    sign = 1.0
+    negative = body.startswith("-")
     if body[:1] in {"-", "+"}:
-        sign = -1.0 if body[0] == "-" else 1.0
         body = body[1:]
     if body == "0":
         return 0.0
-    position, seconds = 0, 0.0
-    for part in _DURATION_PART.finditer(body):
-        if part.start() != position:
+    total = Fraction(0)
+    position = 0
+    while position < len(body):
+        match = _PART.match(body, position)
+        if match is None:
             break
-        seconds += float(part.group(1)) * _UNIT_SECONDS[part.group(2)]
-        position = part.end()
+        number, unit = match.groups()
+        if len(number) > 64:
+            break
+        total += Fraction(number if not number.endswith(".") else number[:-1]) * _UNITS[unit]
+        position = match.end()
     if not body or position != len(body):
-        raise ValueError(f"{text!r} is not a duration; write for example 500ms, 5s or 1m30s")
-    return sign * seconds
+        raise ValueError(f"{text[:64]!r} is not a duration; write one such as 500ms, 5s or 1m30s")
+    if total > _LONGEST:
+        raise ValueError(f"{text[:64]!r} is longer than a duration can be (about 292 years)")
+    return float(-total if negative else total)
 
 
 def parse_quantity(text: str) -> int:

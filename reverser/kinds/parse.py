@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from reverser.kinds.branches import malformed_patterns
-from reverser.kinds.durations import parse_duration
 from reverser.kinds.model import (
     CommitRequest,
     CommitSettings,
@@ -32,6 +31,7 @@ from reverser.kinds.model import (
 )
 from reverser.kinds.paths import normalize_path, path_problem
 from reverser.kinds.reader import Reader
+from reverser.quantities import parse_duration
 
 DEFAULT_COMMIT_WINDOW = 5.0
 OPERATIONS = ("CREATE", "UPDATE", "DELETE")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverser.kinds.branches import branch_allowed, branch_problem, malformed_patterns
-from reverser.kinds.durations import parse_duration
 from reverser.kinds.paths import normalize_path, path_problem, paths_overlap
+from reverser.quantities import parse_duration
 
 
 @pytest.mark.parametrize(
