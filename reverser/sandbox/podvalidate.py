@@ -19,9 +19,13 @@ PORT_RANGE = "must be between 1 and 65535, inclusive"
 
 
 def check_pod_spec(
-    spec: Any, path: str, *, restart_policies: tuple[str, ...] = _RESTART_POLICIES
+    spec: Any,
+    path: str,
+    *,
+    restart_policies: tuple[str, ...] = _RESTART_POLICIES,
+    claims: frozenset[str] = frozenset(),
 ) -> Iterator[Cause]:
-    """Complaints about a (defaulted) pod spec at `path`."""
+    """Complaints about a (defaulted) pod spec at `path`; `claims` are volumes that a controller adds."""
     spec = spec if isinstance(spec, dict) else {}
     volumes: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or ()):
@@ -45,7 +49,7 @@ def check_pod_spec(
     seen: set[str] = set()
     for group in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(group) or ()):
-            yield from _container(container, f"{path}.{group}[{index}]", seen, volumes)
+            yield from _container(container, f"{path}.{group}[{index}]", seen, volumes | claims)
     policy = spec.get("restartPolicy")
     if policy is not None and policy not in restart_policies:
         yield c.not_supported(f"{path}.restartPolicy", policy, restart_policies)
@@ -102,7 +106,12 @@ def check_template(
 ) -> Iterator[Cause]:
     """Complaints about the pod template of a workload's spec."""
     template = spec.get("template") or {}
-    yield from check_pod_spec(template.get("spec"), f"{path}.spec", restart_policies=restart_policies)
+    claims = frozenset(
+        str((claim.get("metadata") or {}).get("name")) for claim in spec.get("volumeClaimTemplates") or ()
+    )
+    yield from check_pod_spec(
+        template.get("spec"), f"{path}.spec", restart_policies=restart_policies, claims=claims
+    )
 
 
 def check_workload(obj: Object, old: Object | None, *, selector_fixed: bool = True) -> Iterator[Cause]:

@@ -1,0 +1,191 @@
+"""The chart, rendered by real Helm: every toggle, every refusal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from helm_python.errors import HelmError
+
+from reverser.config import SETTINGS, load_config, variable_name
+from tests.deploy.render import (
+    CHART,
+    DEPLOY,
+    by_kind,
+    check_pods,
+    check_references,
+    check_schemas,
+    environment,
+    helm,
+    kubectl,
+    parsed,
+    pods,
+)
+
+REPLICATED: dict[str, Any] = {"mode": "replicated", "connections": {"existingSecret": "connections"}}
+OWN_CERTIFICATES = {
+    "certManager": False,
+    "audit": {"secretName": "own-audit"},
+    "admission": {"secretName": "own-admission", "caBundle": "Q0E="},
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "single with attribution": {"attribution": {"enabled": True}},
+    "single with an own Redis": {"connections": {"existingSecret": "connections"}},
+    "single without listeners": {"admission": {"enabled": False}},
+    "replicated": REPLICATED,
+    "replicated with attribution": {**REPLICATED, "attribution": {"enabled": True, "clientNames": ["api"]}},
+    "one replica each": {**REPLICATED, "replicas": {"web": 1, "watcher": 1, "worker": 1}},
+    "own certificates": {
+        **REPLICATED,
+        "attribution": {"enabled": True},
+        "certificates": OWN_CERTIFICATES,
+    },
+    "audit at a pinned address": {
+        "attribution": {"enabled": True, "service": {"type": "ClusterIP", "clusterIP": "10.96.0.50"}}
+    },
+    "narrow rights": {"rbac": {"watchAny": False, "namedSecrets": False}},
+    "no network policies": {"networkPolicy": {"enabled": False}},
+    "no budgets": {**REPLICATED, "podDisruptionBudget": {"enabled": False}},
+    "no definitions": {"crds": {"install": False}},
+    "monitored": {
+        **REPLICATED,
+        "monitoring": {
+            "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+            "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+            "dashboard": {"enabled": True},
+        },
+    },
+    "texts for people": {"logging": {"format": "text", "level": "debug"}},
+    "everything set": {
+        **REPLICATED,
+        "settings": {"sweep_brake": "50", "noise_filter": "false", "worker_threads": "8"},
+        "allowedHosts": ["reverser.example.com"],
+        "image": {"repository": "images.example.com/reverser", "tag": "1.2.3", "pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "pull"}],
+        "serviceAccount": {"name": "somebody", "annotations": {"a": "b"}},
+        "podAnnotations": {"a": "b"},
+        "podLabels": {"team": "platform"},
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": "a", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "system-cluster-critical",
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "persistence": {"size": "20Gi", "storageClass": "fast"},
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_every_toggle_renders_and_is_accepted(name: str, cluster: Path) -> None:
+    """Each variant passes the values schema, keeps to Kubernetes' schemas, hangs together, and an API
+    server accepts it.
+    """
+    text = helm(VARIANTS[name])
+    manifests = parsed(text)
+    check_schemas(m for m in manifests if m["kind"] != "CustomResourceDefinition")
+    check_pods(manifests)
+    check_references(manifests)
+    out = kubectl("apply", "--dry-run=server", "--server-side", "-f", "-", stdin=text, kubeconfig=cluster)
+    assert out.count("(server dry run)") == len(manifests)
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_settings_are_settings(name: str, tmp_path: Path) -> None:
+    """Every process' environment is one that the product accepts."""
+    manifests = parsed(helm(VARIANTS[name]))
+    for workload in pods(manifests):
+        values = environment(manifests, workload)
+        for key in [key for key in values if key.endswith("_FILE")]:
+            secret = tmp_path / key
+            secret.write_text("redis://valkey:6379/0")
+            values[key] = str(secret)
+        config = load_config(values)
+        assert config.author_attribution == bool(VARIANTS[name].get("attribution", {}).get("enabled")), (
+            workload
+        )
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"mode": "replicated"}, "connections.existingSecret"),
+        ({"mode": "twice"}, "mode"),
+        ({"replicaCount": 3}, "replicaCount"),
+        ({"settings": {"no_such_setting": "1"}}, "no_such_setting"),
+        ({"settings": {"redis_url": "redis://x"}}, "redis_url"),
+        ({"logging": {"level": "loud"}}, "level"),
+        ({"replicas": {"web": 0}}, "web"),
+        ({"certificates": {"certManager": False}}, "caBundle"),
+        ({"extraEnv": [{"name": "REVERSER_LOG_LEVEL", "value": "debug"}]}, "extraEnv"),
+    ],
+)
+def test_mistakes_are_refused(values: dict[str, Any], words: str) -> None:
+    """What cannot work is refused while rendering, and the message names the value."""
+    with pytest.raises(HelmError, match=words):
+        helm(values)
+
+
+def test_the_schema_knows_every_setting() -> None:
+    """`settings` takes each setting that the chart does not set itself, and nothing else."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    offered = set(schema["properties"]["settings"]["propertyNames"]["enum"])
+    text = "".join(path.read_text() for path in (CHART / "templates").glob("*.yaml"))
+    own = {name for name in SETTINGS if variable_name(name) in text.replace("_FILE", "")}
+    # Ports are the Services', and these two would weaken or split what the chart sets up.
+    fixed = {"audit_addr", "admission_addr", "audit_insecure", "broker_url"}
+    assert offered == set(SETTINGS) - own - fixed
+
+
+def test_the_schema_covers_the_values() -> None:
+    """Every default stands in the schema: what is not there is refused."""
+
+    def walk(schema: dict[str, Any], values: Any, path: str) -> None:
+        if not isinstance(values, dict) or "properties" not in schema:
+            return
+        assert set(values) <= set(schema["properties"]), path
+        for key, value in values.items():
+            walk(schema["properties"][key], value, f"{path}.{key}")
+
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    walk(schema, yaml.safe_load((CHART / "values.yaml").read_text()), "values")
+
+
+def test_definitions_are_upgraded_and_kept() -> None:
+    """The definitions are templates, so that an upgrade brings new ones, and survive an uninstall."""
+    definitions = by_kind(parsed(helm()), "CustomResourceDefinition")
+    shipped = [yaml.safe_load(path.read_text()) for path in (DEPLOY / "crds").glob("*.yaml")]
+    assert len(definitions) == len(shipped)
+    for manifest in shipped:
+        found = definitions[manifest["metadata"]["name"]]
+        assert found["spec"] == manifest["spec"]
+        assert found["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_rights_are_those_of_the_kustomization() -> None:
+    """Chart and kustomization grant the same, to the release's own ServiceAccount."""
+    manifests = parsed(helm({"serviceAccount": {"name": "somebody"}}, name="gitops-reverser", namespace="ns"))
+    for path in ("base", "components/named-secrets", "components/watch-any"):
+        for wanted in parsed((DEPLOY / "kustomize" / path / "rbac.yaml").read_text()):
+            found = by_kind(manifests, wanted["kind"])[wanted["metadata"]["name"]]
+            assert found.get("rules") == wanted.get("rules")
+            if "subjects" in found:
+                assert found["subjects"] == [
+                    {"kind": "ServiceAccount", "name": "somebody", "namespace": "ns"}
+                ]
+    narrow = parsed(helm({"rbac": {"watchAny": False, "namedSecrets": False}}))
+    assert set(by_kind(narrow, "ClusterRole")) == {"mirror"}
+
+
+def test_a_changed_setting_restarts_the_pods() -> None:
+    """Pods carry the checksum of their settings."""
+
+    def checksum(values: dict[str, Any]) -> str:
+        template = pods(parsed(helm(values)))["mirror"]
+        return str(template["metadata"]["annotations"]["checksum/settings"])
+
+    assert checksum({}) == checksum({"replicas": {"web": 3}})
+    assert checksum({}) != checksum({"settings": {"sweep_brake": "50"}})

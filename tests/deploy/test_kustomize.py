@@ -1,0 +1,121 @@
+"""The kustomizations: an API server accepts what they render, it hangs together, and is what was meant."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from reverser.config import load_config
+from tests.deploy.render import (
+    DEPLOY,
+    by_kind,
+    check_pods,
+    check_references,
+    check_schemas,
+    environment,
+    kubectl,
+    kustomized,
+    parsed,
+    pods,
+)
+
+OVERLAYS = DEPLOY / "kustomize" / "overlays"
+EXTRAS = (
+    (),
+    ("attribution",),
+    ("admission",),
+    ("attribution", "admission", "cert-manager"),
+    ("attribution", "admission", "cert-manager", "monitoring"),
+)
+
+
+def composed(folder: Path, overlay: str, components: tuple[str, ...]) -> Path:
+    """A kustomization of a person's own on top of an overlay."""
+    here = folder / "mine"
+    here.mkdir()
+    kustomize = DEPLOY / "kustomize"
+    content = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(kustomize / "overlays" / overlay, here)],
+        "components": [os.path.relpath(kustomize / "components" / name, here) for name in components],
+    }
+    (here / "kustomization.yaml").write_text(yaml.safe_dump(content))
+    return here
+
+
+@pytest.mark.parametrize(("overlay", "components"), list(itertools.product(("minimal", "ha"), EXTRAS)))
+def test_every_variant_is_accepted(
+    overlay: str, components: tuple[str, ...], cluster: Path, tmp_path: Path
+) -> None:
+    """Each overlay, with each set of components, keeps to the schemas, hangs together, and an API server
+    accepts it without a warning.
+    """
+    text = kubectl("kustomize", str(composed(tmp_path, overlay, components)))
+    manifests = parsed(text)
+    check_schemas(manifests)
+    check_pods(manifests)
+    check_references(manifests)
+    out = kubectl("apply", "--dry-run=server", "-f", "-", stdin=text, kubeconfig=cluster)
+    assert out.count("(server dry run)") == len(manifests)
+    assert all("app.kubernetes.io/name" in m["metadata"].get("labels", {}) for m in pods(manifests).values())
+
+
+@pytest.mark.parametrize("overlay", ["minimal", "ha"])
+def test_settings_are_settings(overlay: str, tmp_path: Path) -> None:
+    """Each process's environment is one that the product accepts, with attribution and admission on."""
+    manifests = kustomized(composed(tmp_path, overlay, ("attribution", "admission")))
+    for name in pods(manifests):
+        values = environment(manifests, name)
+        for key in [key for key in values if key.endswith("_FILE")]:
+            secret = tmp_path / key
+            secret.write_text("redis://valkey:6379/0")
+            values[key] = str(secret)
+        config = load_config(values)
+        assert str(config.state_dir) == "/state"
+        if name.endswith(("web", "watcher")) or overlay == "minimal":
+            assert config.author_attribution, name
+        if name.endswith("web") or overlay == "minimal":
+            assert str(config.admission_cert_dir) == "/certificates/admission"
+
+
+def test_high_availability_is_that() -> None:
+    """Two or more of everything but beat, spread over nodes, with budgets that never block a drain."""
+    manifests = kustomized(OVERLAYS / "ha")
+    deployments = by_kind(manifests, "Deployment")
+    assert set(deployments) == {f"gitops-reverser-{kind}" for kind in ("web", "watcher", "worker", "beat")}
+    for name, deployment in deployments.items():
+        if name == "gitops-reverser-beat":
+            assert deployment["spec"]["replicas"] == 1
+            assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+            continue
+        assert deployment["spec"]["replicas"] >= 2, name
+        assert deployment["spec"]["template"]["spec"]["topologySpreadConstraints"], name
+        assert by_kind(manifests, "PodDisruptionBudget")[name]["spec"]["maxUnavailable"] == 1
+
+
+def test_grace_covers_the_shutdown() -> None:
+    """Kubernetes waits longer than each process takes at most: 25 s for a worker, 32 s for `up`."""
+    ha, minimal = pods(kustomized(OVERLAYS / "ha")), pods(kustomized(OVERLAYS / "minimal"))
+    assert ha["gitops-reverser-worker"]["spec"]["terminationGracePeriodSeconds"] > 25
+    assert minimal["gitops-reverser"]["spec"]["terminationGracePeriodSeconds"] > 32
+
+
+def test_private_keys_of_authorities_stay_out_of_pods(tmp_path: Path) -> None:
+    """No pod mounts the Secret with the root's private key, nor the API server's client key."""
+    manifests = kustomized(composed(tmp_path, "ha", ("attribution", "admission", "cert-manager")))
+    mounted = {
+        volume["secret"]["secretName"]
+        for template in pods(manifests).values()
+        for volume in template["spec"]["volumes"]
+        if "secret" in volume
+    }
+    assert mounted == {
+        "gitops-reverser-connections",
+        "gitops-reverser-audit-server",
+        "gitops-reverser-admission-server",
+    }
