@@ -32,6 +32,8 @@ from reverser.kinds.model import Condition, GitProvider, GitTarget
 from reverser.kinds.paths import path_problem
 from reverser.store.model import BranchHealth, PathVerdict
 
+SHOWN_UNSEALED = 10
+
 HOLD_ANNOTATION = "configbutler.ai/release-held-deletions"
 """On a GitTarget: names the held outcome whose deletions may be made (J23)."""
 
@@ -64,6 +66,8 @@ class Observed:
     held: tuple[str, ...] = ()
     """Ids of held outcomes, oldest first."""
     held_message: str = ""
+    unsealed: tuple[str, ...] = ()
+    """Sensitive objects that are not written, each with its reason."""
 
 
 UNOBSERVED = Observed()
@@ -121,7 +125,7 @@ def decide_target(
         conditions = (
             *trio,
             condition("Validated", validated.status, validated.reason, validated.message),
-            _encryption_condition(encryption),
+            _encryption_condition(encryption, observed.unsealed),
             condition("StreamsRunning", UNKNOWN, "NotReady", "no stream runs while a gate is closed"),
             condition("GitPathAccepted", UNKNOWN, "NotChecked", "not checked while a gate is closed"),
             _push_condition(observed),
@@ -136,7 +140,7 @@ def decide_target(
     conditions = (
         *_trio(streams, path),
         condition("Validated", validated.status, validated.reason, validated.message),
-        _encryption_condition(encryption),
+        _encryption_condition(encryption, observed.unsealed),
         streams.as_condition(),
         path,
         _push_condition(observed),
@@ -173,10 +177,15 @@ def _trio(streams: Streams, path: Condition) -> tuple[Condition, ...]:
     return done("OK", streams.message)
 
 
-def _encryption_condition(encryption: Finding | None) -> Condition:
+def _encryption_condition(encryption: Finding | None, unsealed: tuple[str, ...]) -> Condition:
+    """``EncryptionConfigured``; its message also names what cannot be sealed and is therefore not written."""
     if encryption is None:
         return condition("EncryptionConfigured", UNKNOWN, "Blocked", "not evaluated: Validated is not True")
-    return condition("EncryptionConfigured", encryption.status, encryption.reason, encryption.message)
+    message = encryption.message
+    if unsealed:
+        more = f" and {len(unsealed) - SHOWN_UNSEALED} more" if len(unsealed) > SHOWN_UNSEALED else ""
+        message += f"; not written: {', '.join(unsealed[:SHOWN_UNSEALED])}{more}"
+    return condition("EncryptionConfigured", encryption.status, encryption.reason, message)
 
 
 def _path_condition(verdict: PathVerdict | None) -> Condition:

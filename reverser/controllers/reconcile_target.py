@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from reverser.controllers.decide_target import (
     HOLD_ANNOTATION,
+    SHOWN_UNSEALED,
     Finding,
     Observed,
     decide_target,
@@ -31,7 +32,7 @@ from reverser.kinds.model import GitTarget
 from reverser.kinds.parse import parse_git_target
 from reverser.kinds.paths import path_problem
 from reverser.store import AsyncStore
-from reverser.store.model import BranchKey, Gate, PathVerdict, RetireEntry, TargetRef
+from reverser.store.model import BranchKey, Gate, RetireEntry, TargetRef
 from reverser.trust.urls import canonical_url
 from watchers.registry import Registry
 
@@ -81,7 +82,7 @@ class TargetReconciler:
         self._projection = projection
         self._names: dict[str, tuple[str, str]] = {}
         self._gated: set[str] = set()
-        self._remarked: dict[str, tuple[str, ...]] = {}
+        self._told: dict[str, frozenset[Happening]] = {}
 
     async def reconcile(self, key: str) -> float | None:
         """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
@@ -107,7 +108,7 @@ class TargetReconciler:
         worker_error = await self._apply_gate(target, validated, encryption)
         is_open = validated.ok and encryption is not None and encryption.ok and not worker_error
         observed = Observed() if worker_error else await self._observe(target, streams=is_open)
-        await self._tell_remarks(obj, uid, observed.path)
+        await self._tell(obj, uid, observed)
         if not worker_error:
             await self._release_holds(target)
         plan = decide_target(
@@ -123,13 +124,18 @@ class TargetReconciler:
         self._projection.target(target, status, url=provider.url if provider is not None else "")
         return plan.requeue
 
-    async def _tell_remarks(self, obj: Mapping[str, Any], uid: str, verdict: PathVerdict | None) -> None:
-        """One Event for each new remark on the folder."""
-        remarks = verdict.remarks if verdict is not None else ()
-        for text in remarks:
-            if text not in self._remarked.get(uid, ()):
-                await self._recorder.record(obj, Happening("FolderNeedsAttention", text, warning=True))
-        self._remarked[uid] = remarks
+    async def _tell(self, obj: Mapping[str, Any], uid: str, observed: Observed) -> None:
+        """One Event for each new remark on the folder, and for each object that turned out unsealable."""
+        remarks = observed.path.remarks if observed.path is not None else ()
+        happenings = [Happening("FolderNeedsAttention", text, warning=True) for text in remarks]
+        happenings += [
+            Happening("NotSealed", f"not written: {text}", warning=True)
+            for text in observed.unsealed[:SHOWN_UNSEALED]
+        ]
+        for happening in happenings:
+            if happening not in self._told.get(uid, ()):
+                await self._recorder.record(obj, happening)
+        self._told[uid] = frozenset(happenings)
 
     def _rival(self, target: GitTarget) -> Rival | None:
         repositories = {
@@ -172,6 +178,7 @@ class TargetReconciler:
         pushed = await self._store.last_push(uid)
         holds = sorted((await self._store.read_holds(uid)).values(), key=lambda hold: hold.since_ms)
         held = sum(hold.held for hold in holds)
+        unsealed = await self._store.read_unsealed(uid)
         return Observed(
             streams=await self._streams(target) if streams else roll_up(()),
             path=await self._store.read_path_verdict(uid),
@@ -179,6 +186,7 @@ class TargetReconciler:
             last_push=rfc3339_ms(pushed) if pushed else "",
             held=tuple(hold.outcome_id for hold in holds),
             held_message=f"{held} deletion(s) by a sweep are held, because they are unusually many",
+            unsealed=tuple(_unsealed_text(field, reason) for field, reason in sorted(unsealed.items())),
         )
 
     async def _streams(self, target: GitTarget) -> Streams:
@@ -224,7 +232,7 @@ class TargetReconciler:
                 continue
             self._writer.forget(uid)
             self._gated.discard(uid)
-            self._remarked.pop(uid, None)
+            self._told.pop(uid, None)
             if gate.branch is None:
                 await self._store.drop_gate(uid)
             elif gate.reason != DELETED:
@@ -238,3 +246,9 @@ class TargetReconciler:
         namespace, name = self._names.pop(uid, (branch.namespace, ""))
         await self._store.append_retire(branch, RetireEntry(TargetRef(uid, namespace, name)))
         await self._store.write_gate(uid, closed)
+
+
+def _unsealed_text(field: str, reason: str) -> str:
+    """``secrets shop/safe (reason)``, from the field of a digest."""
+    resource, namespace, name = field.split("|", 2)
+    return f"{resource} {namespace}/{name} ({reason})" if namespace else f"{resource} {name} ({reason})"

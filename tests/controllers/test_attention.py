@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from reverser.store.keys import target_part
 from reverser.store.model import PathVerdict
 from tests.controllers.cluster import Cluster
 from tests.controllers.test_reconcile import BASE, base
@@ -42,3 +43,20 @@ async def test_remarks_on_a_folder_are_told_once(cluster: Cluster, url: str) -> 
     assert "note: Secret x is clear" in await cluster.message("GitTarget", "gt", "GitPathAccepted")
     events = await cluster.events("gt")
     assert events.count(("Warning", "FolderNeedsAttention")) == 1
+
+
+async def test_what_cannot_be_sealed_is_named(cluster: Cluster, url: str) -> None:
+    """J03, Z2: an object that is not written is shown on its target, once as an Event; never its value."""
+    await base(cluster, url)
+    await cluster.settle()
+    uid = await cluster.uid("GitTarget", "gt")
+    field = "secrets|shop|safe"
+    await cluster.store.client.hset(target_part(uid, "unsealed"), field, "EncryptionNotConfigured")
+    await cluster.settle()
+    await cluster.settle()
+    message = await cluster.message("GitTarget", "gt", "EncryptionConfigured")
+    assert "not written: secrets shop/safe (EncryptionNotConfigured)" in message
+    assert (await cluster.events("gt")).count(("Warning", "NotSealed")) == 1
+    await cluster.store.clear_unsealed(uid, [field])
+    await cluster.settle()
+    assert "safe" not in await cluster.message("GitTarget", "gt", "EncryptionConfigured")
