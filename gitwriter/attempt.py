@@ -110,6 +110,8 @@ class Attempt:
         if progress.start is not None:
             for root, inventory in progress.inventories.items():
                 edges.shelf.put(edges.repository, root=root, commit=progress.start, inventory=inventory)
+                # a commit of ours holds no symbolic link, and the base was looked at
+                edges.shelf.note_direct(edges.repository, root=root, commit=progress.start)
         return len(made)
 
     def rescan(self, root: str, base: Base) -> PathVerdict:

@@ -103,11 +103,10 @@ class Builder:
 
     def _write(self, session: CommitSession, unit: Unit, frozen: Frozen, work: Work) -> None:
         edges, progress, root = self._edges, self._progress, frozen.path
-        if progress.base is not None and root not in progress.trees and root != ".":
-            link = edges.repository.symlink_on(progress.base, root)
-            if link is not None:
-                self._refuse_path(unit, symlink_verdict(link, now_ms=self._store.time_ms()))
-                return
+        link = self._symlink_on(root)
+        if link is not None:
+            self._refuse_path(unit, symlink_verdict(link, now_ms=self._store.time_ms()))
+            return
         inventory = self.look(root)
         policy = self._policy(unit, frozen)
         plan = self._plan(unit, work, inventory, policy=policy, root=root)
@@ -147,6 +146,19 @@ class Builder:
                 remarks=remarks(progress.trees[root], progress.inventories[root], policy),
             )
         )
+
+    def _symlink_on(self, root: str) -> str | None:
+        """The part of a folder's path that is a symbolic link at the base, if any; looked up once."""
+        edges, progress = self._edges, self._progress
+        base = progress.base
+        if base is None or root == "." or root in progress.trees:
+            return None
+        if edges.shelf.is_direct(edges.repository, root=root, commit=base):
+            return None
+        link = edges.repository.symlink_on(base, root)
+        if link is None:
+            edges.shelf.note_direct(edges.repository, root=root, commit=base)
+        return link
 
     def _policy(self, unit: Unit, frozen: Frozen) -> Policy:
         known = self._store.read_recipients(unit.boundary.target.uid)

@@ -86,6 +86,7 @@ class InventoryShelf:
     def __init__(self, cache: IndexCache) -> None:
         self._cache = cache
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._direct: dict[tuple[str, str], str] = {}
 
     def get(
         self, repository: BareRepository, tree: CommitTree, *, commit: str | None, root: str
@@ -112,10 +113,15 @@ class InventoryShelf:
         while len(self._known) > _KEPT_INVENTORIES:
             self._known.popitem(last=False)
 
-    def forget(self, repository: BareRepository) -> None:
-        """Drop what is known of a clone."""
-        for key in [key for key in self._known if key[0] == str(repository.path)]:
-            del self._known[key]
+    def is_direct(self, repository: BareRepository, *, root: str, commit: str) -> bool:
+        """Whether no part of ``root`` is known to be a symbolic link in ``commit``."""
+        return self._direct.get((str(repository.path), root)) == commit
+
+    def note_direct(self, repository: BareRepository, *, root: str, commit: str) -> None:
+        """No part of ``root`` is a symbolic link in ``commit``."""
+        if len(self._direct) >= _KEPT_INVENTORIES:
+            self._direct.clear()
+        self._direct[(str(repository.path), root)] = commit
 
     def _follow(
         self, repository: BareRepository, known: _Known, *, commit: str, root: str, tree: CommitTree

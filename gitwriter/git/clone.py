@@ -49,11 +49,37 @@ def prepare(path: Path, url: str) -> None:
             path.mkdir(mode=0o750)
             _git(path, "init", "--quiet", "--bare", "--template=", "--initial-branch=unborn", str(path))
         _sweep_leftovers(path)
-        _git(path, "--git-dir", str(path), "config", "remote.origin.url", url)
+        if f"\turl = {url}\n" not in (path / "config").read_text(encoding="utf-8", errors="replace"):
+            _git(path, "--git-dir", str(path), "config", "remote.origin.url", url)
     except OSError as error:
         raise CloneUnusable(
             f"the clone {path} cannot be prepared: {error.strerror}; check space and permissions"
         ) from None
+
+
+def read_ref(path: Path, ref: str) -> str | None:
+    """What a loose ref of the clone says, without a child; None where it is packed, absent or odd."""
+    try:
+        content = (path / ref).read_bytes()
+    except (OSError, ValueError):
+        return None
+    return content.strip().decode() if _HEX.fullmatch(content) else None
+
+
+def write_ref(path: Path, ref: str, oid: str) -> bool:
+    """Set a loose ref without a child; False where git should do it (a name in the way of another).
+
+    The clone's lock is held, so nobody else writes refs, and a rename is as atomic as git's own.
+    """
+    target = path / ref
+    fresh = target.with_name(target.name + ".lock")
+    try:
+        fresh.write_text(oid + "\n", encoding="ascii")
+        fresh.replace(target)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def remove(path: Path) -> None:

@@ -82,6 +82,14 @@ def parse_diff(listing: bytes) -> list[DiffEntry]:
     return entries
 
 
+def parent_of(commit: bytes) -> str | None:
+    """The first parent that a commit object names, or None."""
+    for line in commit.split(b"\n\n", 1)[0].split(b"\n"):
+        if line.startswith(b"parent "):
+            return line[7:].decode()
+    return None
+
+
 class BlobReader:
     """A long-lived ``cat-file --batch``; ends with ``close`` (or with the thread that started it)."""
 
@@ -102,30 +110,48 @@ class BlobReader:
         """
         remaining = iter(ids)
         while batch := list(islice(remaining, _BATCH)):
-            process = self._process
-            if process is None:
-                raise CloneDamaged("the blob reader is closed")
-            assert process.stdin
-            try:
-                process.stdin.write("".join(f"{oid}\n" for oid in batch).encode())
-                process.stdin.flush()
-            except BrokenPipeError:
-                raise self._broken("stopped answering") from None
+            self._ask(batch)
             for oid in batch:
                 yield oid, self._answer(oid, deadline)
 
+    def commit(self, oid: str, *, deadline: float) -> bytes | None:
+        """The bytes of a commit, None where the clone has no such commit. Raises CloneDamaged."""
+        self._ask([oid])
+        head = self._head(deadline)
+        if len(head) != 3:
+            return None
+        content = self._content(int(head[2]), deadline)
+        return content if head[1] == b"commit" else None
+
+    def _ask(self, ids: Sequence[str]) -> None:
+        process = self._process
+        if process is None:
+            raise CloneDamaged("the blob reader is closed")
+        assert process.stdin
+        try:
+            process.stdin.write("".join(f"{oid}\n" for oid in ids).encode())
+            process.stdin.flush()
+        except BrokenPipeError:
+            raise self._broken("stopped answering") from None
+
     def _answer(self, oid: str, deadline: float) -> bytes:
-        while (end := self._buffer.find(b"\n")) < 0:
-            self._fill(deadline)
-        head = self._buffer[:end].split()
+        head = self._head(deadline)
         if len(head) != 3:
             raise self._broken(f"has no object {oid[:12]}")
-        first = end + 1
-        last = first + int(head[2])
-        while len(self._buffer) <= last:
+        return self._content(int(head[2]), deadline)
+
+    def _head(self, deadline: float) -> list[bytes]:
+        while (end := self._buffer.find(b"\n")) < 0:
             self._fill(deadline)
-        content = bytes(self._buffer[first:last])
-        del self._buffer[: last + 1]
+        head = bytes(self._buffer[:end]).split()
+        del self._buffer[: end + 1]
+        return head
+
+    def _content(self, size: int, deadline: float) -> bytes:
+        while len(self._buffer) <= size:
+            self._fill(deadline)
+        content = bytes(self._buffer[:size])
+        del self._buffer[: size + 1]
         return content
 
     def _fill(self, deadline: float) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from gitwriter.git import clone
@@ -24,7 +25,7 @@ from gitwriter.git.network import (
     run_remote,
     unavailable,
 )
-from gitwriter.git.objects import SYMLINK, BlobReader, DiffEntry, TreeEntry, parse_diff, parse_tree
+from gitwriter.git.objects import SYMLINK, BlobReader, DiffEntry, TreeEntry, parent_of, parse_diff, parse_tree
 from gitwriter.git.pushing import PushResult, Unknown, Verdict, judge, parse_report, server_words, settled
 from gitwriter.git.remote import Remote
 from gitwriter.identity import Ident
@@ -36,6 +37,8 @@ from reverser.trust.values import redact
 __all__ = ["BareRepository", "Deadlines", "PushResult", "RemoteRefs", "list_remote"]
 
 _TRACKING = "refs/remotes/origin/"
+_NEAR = 256
+"""How many first parents are looked at before git is asked; an attempt makes at most two hundred commits."""
 
 
 class BareRepository:
@@ -114,17 +117,24 @@ class BareRepository:
         its tip alone, later with what is newer than the oldest commit here; ``depth`` is a number of
         commits. Raises LostRace when a branch vanished since it was listed, RemoteUnavailable otherwise.
         """
-        have = self._tracked()
+        tips: dict[str, str] = {}
         for name, tip in refs.items():
             validate_branch(name)
+            have = self._tracked(name)
             if depth is not None:
                 self._fetch_one(remote, name, [[f"--depth={depth}"]])
-            elif name not in have:
+            elif have is None:
                 self._fetch_one(remote, name, [["--depth=1"]])
-            elif have[name] != tip:
-                self._fetch_one(remote, name, self._bounds(have[name]))
-        tracked = self._tracked()
-        return {name: tracked[name] for name in refs}
+            elif have != tip:
+                self._fetch_one(remote, name, self._bounds(have))
+            else:
+                tips[name] = have
+                continue
+            fetched = self._tracked(name)
+            if fetched is None:
+                raise CloneDamaged("git fetched a branch and did not keep it; the clone is fetched anew")
+            tips[name] = fetched
+        return tips
 
     def _bounds(self, tip: str) -> list[list[str]]:
         """How to fetch what came after ``tip``: the ways to try, in order.
@@ -157,7 +167,7 @@ class BareRepository:
 
     def is_ancestor(self, old: str, new: str) -> bool | None:
         """Whether ``old`` is reachable from ``new``; None where the clone's history is too short to tell."""
-        if old == new:
+        if old == new or self._builds_on(old, new):
             return True
         if not self.has_commit(new):
             return None
@@ -178,6 +188,16 @@ class BareRepository:
         cut = set((self.path / "shallow").read_text().split())
         roots = self._checked(*arguments).decode().split()
         return None if cut.intersection(roots) else False
+
+    def _builds_on(self, old: str, new: str) -> bool:
+        """Whether ``old`` is a few first parents behind ``new``: the usual case, told without a child."""
+        commit = new
+        for _ in range(_NEAR):
+            parent = parent_of(self._commit(commit) or b"")
+            if parent is None or parent == old:
+                return parent == old
+            commit = parent
+        return False
 
     def contains(self, remote: Remote, *, branch: str, old: str, tip: str) -> bool:
         """``is_ancestor`` on a fetched branch, whose history is deepened as far as that helps.
@@ -217,7 +237,8 @@ class BareRepository:
         if verdict is Verdict.UP_TO_DATE:
             return PushResult.UP_TO_DATE
         if verdict is Verdict.PUSHED:
-            self._git("update-ref", f"{_TRACKING}{branch}", new)
+            if not clone.write_ref(self.path, f"{_TRACKING}{branch}", new):
+                self._git("update-ref", f"{_TRACKING}{branch}", new)
             return PushResult.PUSHED
         if verdict is Verdict.RACE:
             raise LostRace(f"branch {branch} moved on the remote; the change is built again on its new tip")
@@ -239,7 +260,11 @@ class BareRepository:
 
     def has_commit(self, commit: str) -> bool:
         """Whether a commit is in the clone."""
-        return self._git("cat-file", "-e", f"{commit}^{{commit}}").ok
+        return self._commit(commit) is not None
+
+    def _commit(self, commit: str) -> bytes | None:
+        with self._reading() as reader:
+            return reader.commit(commit, deadline=self._deadlines.local)
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit. Raises CloneDamaged."""
@@ -272,10 +297,15 @@ class BareRepository:
 
     def read_blobs(self, oids: Sequence[str] | Iterable[str]) -> dict[str, bytes]:
         """Blobs by id. Raises CloneDamaged when one is not there."""
+        with self._reading() as reader:
+            return dict(reader.read(list(oids), deadline=self._deadlines.local))
+
+    @contextmanager
+    def _reading(self) -> Iterator[BlobReader]:
         if self._reader is None:
             self._reader = BlobReader(self.path)
         try:
-            return dict(self._reader.read(list(oids), deadline=self._deadlines.local))
+            yield self._reader
         except CloneDamaged:
             self._damaged, self._reader = True, None
             raise
@@ -333,10 +363,13 @@ class BareRepository:
 
     # -- running git
 
-    def _tracked(self) -> dict[str, str]:
-        listing = self._checked("for-each-ref", "--format=%(objectname) %(refname)", _TRACKING)
-        pairs = (line.split(" ", 1) for line in listing.decode("utf-8", "surrogateescape").splitlines())
-        return {name.removeprefix(_TRACKING): oid for oid, name in pairs}
+    def _tracked(self, branch: str) -> str | None:
+        """The tip of a branch as it was last seen on the remote, or None."""
+        ref = f"{_TRACKING}{branch}"
+        loose = clone.read_ref(self.path, ref)
+        if loose is not None:
+            return loose
+        return self._checked("for-each-ref", "--format=%(objectname)", ref).decode().strip() or None
 
     def _git(self, *arguments: str, deadline: float | None = None) -> Completed:
         return run(
