@@ -6,11 +6,32 @@ from __future__ import annotations
 import os
 import sys
 
+OLDEST = (3, 11)
+OWN = frozenset({"reverser", "webhooks", "watchers", "gitwriter"})
+
 
 def main() -> int:
     """Apply settings given as flags, then hand over to Django. Unusable settings end with exit code 2."""
+    if sys.version_info < OLDEST:
+        found = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        sys.stderr.write(
+            f"error: Python 3.11 or newer is needed, this is {found}; name one with make PYTHON=...\n"
+        )
+        return 2
+    try:
+        return _run()
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] in OWN:
+            raise
+        sys.stderr.write(
+            f"error: {error}; run `make` first, or install requirements.txt for {sys.executable}\n"
+        )
+        return 2
+
+
+def _run() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
-    from reverser.errors import SettingsInvalid
+    from reverser.errors import ReverserError, SettingsInvalid
     from reverser.flags import apply_setting_flags
 
     try:
@@ -22,6 +43,9 @@ def main() -> int:
         for problem in error.problems:
             sys.stderr.write(f"error: {problem}\n")
         return 2
+    except ReverserError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
     return 0
 
 

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 # Tasks carry three names and no pickles, so running as root in a container of one's own is no danger.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
+_CHATTY = ("celery.apps.worker", "celery.worker.consumer", "celery.bootsteps", "celery.beat")
+
 app = Celery("reverser")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["reverser", "gitwriter"])
@@ -58,4 +60,18 @@ def _drain_worker(**_arguments: Any) -> None:
 
 @signals.setup_logging.connect
 def _keep_logging(**_arguments: Any) -> None:
-    """Logging is configured by the settings; Celery must not replace it."""
+    """Logging is configured by the settings; Celery must not replace it.
+
+    What Celery tells about its own coming and going is no news to an operator, and a failed task's
+    traceback is enough once.
+    """
+    if not logging.getLogger().isEnabledFor(logging.DEBUG):
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("celery.app.trace").addFilter(_once)
+
+
+def _once(record: logging.LogRecord) -> bool:
+    """Drop the copy of the traceback that Celery adds to the fields of a record."""
+    record.__dict__.pop("data", None)
+    return True

@@ -11,42 +11,56 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reverser.config import Config
+from reverser.quantities import Address
+from reverser.sandbox import seeds
 from reverser.sandbox.controlplane import assets_folder, control_plane, free_port
+from reverser.supervision.preflight import port_problem
 from reverser.supervision.processes import Program
-from reverser.supervision.up import ROOT, Up, describe_login
+from reverser.supervision.product import ROOT, describe_login
+from reverser.supervision.up import Up
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
     """Where everything of a demo is."""
 
-    programs: tuple[Program, ...]
+    folder: Path
     kubeconfig: Path
     repository: Path
-    real: bool
+    assets: Path | None
+    """The folder of a real control plane, or None for the sandbox."""
 
 
-def prepare_demo(config: Config) -> Demo:
-    """Lay out the demo in the state directory and point ``KUBECONFIG`` at its cluster."""
+def plan_demo(config: Config) -> Demo:
+    """Say where the demo will be, and point ``KUBECONFIG`` at its cluster. Nothing is written."""
     folder = config.state_dir / "demo"
-    folder.mkdir(parents=True, exist_ok=True)
-    repository = folder / "repo.git"
     assets = assets_folder()
-    if assets is not None:
-        plane = control_plane(assets, folder / "control-plane")
-        demo = Demo(plane.programs, plane.kubeconfig, repository, real=True)
-    else:
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.unlink(missing_ok=True)
-        demo = Demo((_sandbox(folder, kubeconfig),), kubeconfig, repository, real=False)
-    os.environ["KUBECONFIG"] = str(demo.kubeconfig)
-    return demo
+    kubeconfig = (folder / "control-plane" if assets is not None else folder) / "kubeconfig"
+    os.environ["KUBECONFIG"] = str(kubeconfig)
+    return Demo(folder, kubeconfig, folder / "repo.git", assets)
+
+
+def prepare_demo(demo: Demo) -> tuple[Program, ...]:
+    """Lay out the demo in its folder; returns the programs of its cluster. Raises OSError."""
+    demo.folder.mkdir(parents=True, exist_ok=True)
+    seeds.create_repository(demo.repository)
+    if demo.assets is not None:
+        return control_plane(demo.assets, demo.folder / "control-plane").programs
+    demo.kubeconfig.unlink(missing_ok=True)
+    return (_sandbox(demo.folder, demo.kubeconfig),)
+
+
+def _remembered_port(path: Path) -> int:
+    """The port of the last start, so that a shell's KUBECONFIG stays good, unless somebody else took it."""
+    text = path.read_text(encoding="ascii") if path.exists() else ""
+    if text.isdigit() and not port_problem("", Address("127.0.0.1", int(text))):
+        return int(text)
+    port = free_port()
+    path.write_text(str(port), encoding="ascii")
+    return port
 
 
 def _sandbox(folder: Path, kubeconfig: Path) -> Program:
-    port_file = folder / "port"
-    if not port_file.exists():
-        port_file.write_text(str(free_port()), encoding="ascii")
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(
         part for part in (str(ROOT), environment.get("PYTHONPATH", "")) if part
@@ -56,22 +70,24 @@ def _sandbox(folder: Path, kubeconfig: Path) -> Program:
         "-m",
         "reverser.sandbox",
         "--listen",
-        f"127.0.0.1:{port_file.read_text(encoding='ascii')}",
+        f"127.0.0.1:{_remembered_port(folder / 'port')}",
         "--state-dir",
         str(folder / "cluster"),
         "--kubeconfig-out",
         str(kubeconfig),
         "--finish-namespaces",
     )
-    return Program("sandbox", argv, environment, stop_seconds=3)
+    return Program("sandbox", argv, environment, stop_seconds=3, log_file=folder / "cluster.log")
 
 
-def farewell(run: Up, demo: Demo, kubectl: str) -> list[str]:
+def farewell(run: Up, demo: Demo, kubectl: str, *, in_step: bool) -> list[str]:
     """What a newcomer can do now, line by line."""
     environment = f"KUBECONFIG={demo.kubeconfig}"
     return [
         "",
-        "The cluster and the repository are in step. Try, in another terminal:",
+        "The cluster and the repository are in step. Try, in another terminal:"
+        if in_step
+        else "The first commit is still on its way. Then try, in another terminal:",
         "",
         f"  export {environment}",
         f"  {kubectl} create configmap greeting --from-literal=text=hello -n shop",
@@ -80,7 +96,7 @@ def farewell(run: Up, demo: Demo, kubectl: str) -> list[str]:
         "",
         "and see each change arrive a few seconds later:",
         "",
-        f"  git --git-dir={demo.repository} log --stat main",
+        f"  git --git-dir={demo.repository} log --stat --patch main",
         "",
         f"The admin is at http://{run.config.http_addr}/admin/ ({describe_login(run.login)}).",
         "Ctrl-C ends everything; the next start goes on from here.",

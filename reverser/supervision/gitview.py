@@ -56,6 +56,11 @@ class GitView:
         lines = answer.stdout.decode("utf-8", "replace").splitlines()
         return [Commit(*line.split("\0", 2)) for line in lines]
 
+    def last_subject(self, path: str) -> str:
+        """The subject of the newest commit that touched ``path``; empty where none did."""
+        answer = self._git("log", "-1", "--format=%s", f"refs/heads/{self._branch}", "--", path)
+        return answer.stdout.decode("utf-8", "replace").strip()
+
     def read(self, path: str) -> bytes | None:
         """The bytes of a file at the tip, or None."""
         answer = self._git("cat-file", "blob", f"refs/heads/{self._branch}:{path}")

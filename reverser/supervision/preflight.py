@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import socket
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from reverser.config import Config
@@ -18,58 +20,109 @@ from reverser.supervision.valkey import wait_for_redis
 
 CLUSTER_DEADLINE_SECONDS = 10.0
 REDIS_DEADLINE_SECONDS = 3.0
+LEFTOVER_SECONDS = 15.0
+"""How long the children of a killed supervisor may take to end."""
 _KINDS = ("gitproviders", "gittargets", "watchrules", "clusterwatchrules", "commitrequests")
 
 
 @contextmanager
-def owned_state_dir(state_dir: Path) -> Iterator[None]:
-    """Make sure that the state directory can be written and that no other supervisor uses it."""
+def owned_state_dir(state_dir: Path, *, patience: float = LEFTOVER_SECONDS) -> Iterator[int]:
+    """Make sure that the state directory can be written and that nobody else uses it; yields the lock.
+
+    The lock is a file descriptor that children inherit. Children of a supervisor that was killed outright
+    end by themselves; ``patience`` seconds are given to them.
+    """
     try:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o750)
         lock = os.open(state_dir / "supervisor.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise SettingsInvalid(
-            [
-                f"REVERSER_STATE_DIR: {state_dir} cannot be written: {error.strerror}; choose another folder "
-                "with REVERSER_STATE_DIR or --state-dir"
-            ]
-        ) from error
+        raise SettingsInvalid([_unwritable(state_dir, error)]) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise SettingsInvalid(
-            [
-                f"REVERSER_STATE_DIR: {state_dir} is in use by another supervisor; stop that one or choose "
-                "another folder"
-            ]
-        ) from error
-    try:
-        yield
+        _take(lock, state_dir, patience)
+        try:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
+        except OSError as error:
+            raise SettingsInvalid([_unwritable(state_dir, error)]) from error
+        yield lock
     finally:
         os.close(lock)
 
 
+def _unwritable(state_dir: Path, error: OSError) -> str:
+    return (
+        f"REVERSER_STATE_DIR: {state_dir} cannot be written: {error.strerror}; choose another folder "
+        "with REVERSER_STATE_DIR or --state-dir"
+    )
+
+
+def _take(lock: int, state_dir: Path, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            owner = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
+            if _is_running(owner) or time.monotonic() >= deadline:
+                who = f"by another supervisor (process {owner})" if owner else "by another supervisor"
+                raise SettingsInvalid(
+                    [
+                        f"REVERSER_STATE_DIR: {state_dir} is in use {who}; stop that one or choose "
+                        "another folder"
+                    ]
+                ) from error
+        time.sleep(0.1)
+
+
+def _is_running(pid: str) -> bool:
+    """Whether a process with this number exists; one of another user counts."""
+    if not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def git_problem() -> str:
+    """Why git cannot be used, or an empty text."""
+    if shutil.which("git") is None:
+        return "git: the program is not on PATH; install git 2.31 or newer"
+    return ""
+
+
 def port_problem(setting: str, address: Address) -> str:
     """Why an address cannot be listened on, or an empty text."""
+    with ExitStack() as probes:
+        return _occupy(setting, address, probes)
+
+
+def _occupy(setting: str, address: Address, probes: ExitStack) -> str:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address.host, address.port))
-        except OSError as error:
-            return f"{setting}: cannot listen on {address}: {error.strerror}; choose another address"
+    probe = probes.enter_context(socket.socket(family, socket.SOCK_STREAM))
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind((address.host, address.port))
+        probe.listen(1)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return f"{setting}: cannot listen on {address}: {reason}; choose another with {setting}=HOST:PORT"
     return ""
 
 
 def listener_problems(config: Config) -> list[str]:
-    """The addresses of this configuration that are taken."""
+    """The addresses of this configuration that are taken, by others or by one another."""
     wanted = [("REVERSER_HTTP_ADDR", config.http_addr)]
     if config.author_attribution:
         wanted.append(("REVERSER_AUDIT_ADDR", config.audit_addr))
     if config.admission_cert_dir is not None:
         wanted.append(("REVERSER_ADMISSION_ADDR", config.admission_addr))
-    return [problem for name, address in wanted if (problem := port_problem(name, address))]
+    with ExitStack() as probes:
+        return [problem for name, address in wanted if (problem := _occupy(name, address, probes))]
 
 
 def redis_problem(url: str) -> str:
@@ -94,7 +147,7 @@ def cluster_problem(connect: Callable[[], Kube]) -> str:
     except KubeForbidden as error:
         return f"KUBECONFIG: the API server does not accept these credentials: {error}"
     except ReverserError as error:
-        return f"KUBECONFIG: the cluster cannot be reached: {error}"
+        return f"KUBECONFIG: the cluster cannot be reached: {error}; is it running, and is it the right one?"
     return ""
 
 

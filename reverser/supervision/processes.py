@@ -2,7 +2,8 @@
 
 Children run in their own sessions, so that Ctrl-C reaches the supervisor alone and the order of stopping
 is kept: who feeds the journal first, who writes Git next, the store last. Their output is passed on line
-by line with the child's name in front.
+by line with the child's name in front. They inherit the lock of the state directory: it stays taken while
+one of them is left, even after a supervisor that was killed outright.
 """
 
 from __future__ import annotations
@@ -18,13 +19,41 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 logger = logging.getLogger(__name__)
 
 RESTART_FIRST_SECONDS = 0.5
 RESTART_MOST_SECONDS = 15.0
 HEALTHY_AFTER_SECONDS = 30.0
+LAST_STAGE_SECONDS = 1.5
+"""What the stages of a stop leave for those that come after them."""
+
+
+class Output(Protocol):
+    """Where lines go."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+@dataclass(slots=True)
+class LogFile:
+    """A file of lines, made with the first of them."""
+
+    path: Path
+    _file: IO[str] | None = None
+
+    def write(self, text: str, /) -> object:
+        """Append ``text``. Raises OSError."""
+        if self._file is None:
+            self._file = self.path.open("a", encoding="utf-8")
+        return self._file.write(text)
+
+    def flush(self) -> object:
+        """Hand what was written to the system."""
+        return self._file.flush() if self._file is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +82,9 @@ class _Running:
 class Supervisor:
     """Owns a list of programs. ``check`` is to be called regularly; it never blocks."""
 
-    output: IO[str] = field(default_factory=lambda: sys.stderr)
+    output: Output = field(default_factory=lambda: sys.stderr)
+    inherit: tuple[int, ...] = ()
+    """File descriptors that every child keeps open."""
     _running: list[_Running] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -88,6 +119,10 @@ class Supervisor:
             entry.delay = min(entry.delay * 2, RESTART_MOST_SECONDS)
         return died
 
+    def ended(self, name: str) -> bool:
+        """Whether a program does not run at this moment. Raises KeyError for an unknown name."""
+        return self._entry(name).process.poll() is not None
+
     def pid(self, name: str) -> int:
         """The process id of a program. Raises KeyError for an unknown name."""
         return self._entry(name).process.pid
@@ -96,7 +131,7 @@ class Supervisor:
         """End a program and leave it down until ``resume``. Raises KeyError for an unknown name."""
         entry = self._entry(name)
         entry.held = True
-        end_process(entry.process, entry.program.stop_seconds)
+        end_processes([entry], entry.program.stop_seconds)
 
     def resume(self, name: str) -> None:
         """Start a held program again. Raises KeyError for an unknown name."""
@@ -110,15 +145,20 @@ class Supervisor:
                 return entry
         raise KeyError(name)
 
-    def stop(self, order: Sequence[str], *, limit_seconds: float) -> None:
-        """End the named programs one after the other, then the rest; together within ``limit_seconds``."""
+    def stop(self, stages: Sequence[Sequence[str]], *, limit_seconds: float) -> None:
+        """End the programs stage by stage, those of one stage at once, then all that no stage names.
+
+        Every stage leaves the later ones a little time; what has not ended in its time is killed. All
+        together take ``limit_seconds`` at most.
+        """
         deadline = time.monotonic() + limit_seconds
         by_name = {entry.program.name: entry for entry in self._running}
-        rest = [name for name in by_name if name not in order]
-        for name in [*(name for name in order if name in by_name), *rest]:
-            entry = by_name[name]
-            left = max(deadline - time.monotonic(), 0.5)
-            end_process(entry.process, min(entry.program.stop_seconds, left))
+        named = {name for stage in stages for name in stage}
+        plan = [*stages, [name for name in reversed(by_name) if name not in named]]
+        for number, stage in enumerate(plan):
+            later = LAST_STAGE_SECONDS * (len(plan) - 1 - number)
+            left = max(deadline - later - time.monotonic(), 0.0)
+            end_processes([by_name[name] for name in stage if name in by_name], left)
         self._running.clear()
 
     def _spawn(self, program: Program) -> subprocess.Popen[bytes]:
@@ -132,6 +172,7 @@ class Supervisor:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
+                    pass_fds=self.inherit,
                 )
         process = subprocess.Popen(
             argv,
@@ -140,6 +181,7 @@ class Supervisor:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=self.inherit,
         )
         threading.Thread(
             target=self._pump, args=(program.name, process), name=f"output {program.name}", daemon=True
@@ -152,19 +194,27 @@ class Supervisor:
             return
         for raw in stream:
             text = raw.decode("utf-8", "replace").rstrip("\n")
-            with self._lock:
-                print(f"{name:8} {text}", file=self.output, flush=True)
+            # A full disk or a closed terminal must not stop the program that talks.
+            with self._lock, contextlib.suppress(OSError):
+                self.output.write(f"{name:8} {text}\n")
+                self.output.flush()
         stream.close()
 
 
-def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """SIGTERM, then SIGKILL to what is left of its session after ``seconds``."""
-    if process.poll() is None:
-        process.terminate()
+def end_processes(entries: Sequence[_Running], seconds: float) -> None:
+    """SIGTERM to all; SIGKILL to what is left of each session after its own time, ``seconds`` at most."""
+    began = time.monotonic()
+    for entry in entries:
+        entry.process.terminate()
+    for entry in sorted(entries, key=lambda item: item.program.stop_seconds):
+        left = began + min(entry.program.stop_seconds, seconds) - time.monotonic()
         try:
-            process.wait(timeout=seconds)
+            entry.process.wait(timeout=max(left, 0.0))
         except subprocess.TimeoutExpired:
-            logger.warning("process %d did not end in time; killing it", process.pid)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+            logger.warning(
+                "%s did not end in time and is killed; nothing that it left undone is lost",
+                entry.program.name,
+            )
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(entry.process.pid, signal.SIGKILL)
+        entry.process.wait()

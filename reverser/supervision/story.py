@@ -2,12 +2,14 @@
 
 Nothing here is simulated: the steps go through the API server, the watcher, the journal, a Celery worker
 and git, and are read back from the bare repository. Every name is new in each run, so the story can be
-told again in a state directory that has seen it before.
+told again in a state directory that has seen it before. Any process may die in any step: a request that finds
+the API server down is made again, and what must be in Git in the end is the same.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import secrets
 import signal
@@ -22,21 +24,17 @@ from reverser.kube.sync import Kube
 from reverser.sandbox import seeds
 from reverser.supervision.demo import Demo
 from reverser.supervision.gitview import GitView
+from reverser.supervision.patience import STEP_SECONDS, PatientKube, StoryFailed, look_around
 from reverser.supervision.up import Up
 
-STEP_SECONDS = 45.0
 QUIET_SECONDS = 5.0
 Say = Callable[[str], None]
-
-
-class StoryFailed(ReverserError):
-    """A step did not show in Git what it should."""
 
 
 @dataclass(slots=True)
 class _Teller:
     run: Up
-    kube: Kube
+    kube: PatientKube
     git: GitView
     say: Say
     mark: str = field(default_factory=lambda: secrets.token_hex(3))
@@ -55,18 +53,16 @@ class _Teller:
         while not check():
             if time.monotonic() > deadline:
                 raise StoryFailed(f"after {STEP_SECONDS:.0f} s still not so: {what}")
-            self.run.supervisor.check()
-            time.sleep(0.1)
+            look_around(self.run)
 
     def quiet(self, what: str) -> None:
         """Make sure that nothing is committed for a while."""
         tip = self.git.tip()
         deadline = time.monotonic() + QUIET_SECONDS
         while time.monotonic() < deadline:
-            self.run.supervisor.check()
+            look_around(self.run)
             if self.git.tip() != tip:
                 raise StoryFailed(f"a commit appeared although {what}: {self.git.log()[0].subject}")
-            time.sleep(0.1)
 
     def done(self, text: str) -> None:
         """One line of the account."""
@@ -77,7 +73,8 @@ class _Teller:
 def tell(run: Up, demo: Demo, say: Say) -> int:
     """Run the story; returns 0, or 1 with the reason said."""
     began = time.monotonic()
-    teller = _Teller(run, Kube.connect(str(demo.kubeconfig)), GitView(demo.repository, seeds.BRANCH), say)
+    kube = PatientKube(run, Kube.connect(str(demo.kubeconfig)))
+    teller = _Teller(run, kube, GitView(demo.repository, seeds.BRANCH), say)
     say("The story of one cluster, as Git sees it:")
     try:
         for step in _STEPS:
@@ -92,18 +89,33 @@ def tell(run: Up, demo: Demo, say: Say) -> int:
     return 0
 
 
+def wait_in_step(run: Up, kubeconfig: str, seconds: float) -> bool:
+    """Wait until the demo's GitTarget is Ready; false when it is not in time. Raises Interrupted."""
+    kube, deadline = PatientKube(run, Kube.connect(kubeconfig)), time.monotonic() + seconds
+    while not _holds(kube, "Ready"):
+        if time.monotonic() > deadline:
+            return False
+        look_around(run)
+    return True
+
+
+def _holds(kube: PatientKube, condition: str) -> bool:
+    target = kube.get(own_path("gittargets", namespace=seeds.NAMESPACE, name=seeds.TARGET))
+    conditions = target.get("status", {}).get("conditions", [])
+    return any(item["type"] == condition and item["status"] == "True" for item in conditions)
+
+
 def _streams_run(teller: _Teller) -> None:
     def running() -> bool:
-        target = teller.kube.get(own_path("gittargets", namespace=seeds.NAMESPACE, name=seeds.TARGET))
-        conditions = target.get("status", {}).get("conditions", [])
-        return any(item["type"] == "StreamsRunning" and item["status"] == "True" for item in conditions)
+        return _holds(teller.kube, "StreamsRunning")
 
     teller.until("the streams of the GitTarget run", running)
     teller.until(
         "what existed before is in Git",
         lambda: teller.git.read(teller.path("configmaps", "opening-hours")) is not None,
     )
-    teller.done("What ran before anyone watched is one commit: " + teller.git.log()[-1].subject)
+    count = len(teller.git.log())
+    teller.done(f"What ran before anyone watched is in Git, {count} commit{'s'[: count != 1]} so far")
 
 
 def _create(teller: _Teller) -> None:
@@ -126,7 +138,8 @@ def _create(teller: _Teller) -> None:
     )
     if teller.git.read(teller.path("configmaps", name)) != expected:
         raise StoryFailed(f"the file of ConfigMap {name} is not the expected clean YAML")
-    teller.done(f"A ConfigMap is created: {teller.git.log()[0].subject}")
+    subject = teller.git.last_subject(teller.path("configmaps", name))
+    teller.done(f"A ConfigMap is created: {subject}")
 
 
 def _edit(teller: _Teller) -> None:
@@ -134,7 +147,7 @@ def _edit(teller: _Teller) -> None:
     teller.kube.patch(teller.configmap(name), {"data": {"soup": "tomato"}})
     path = teller.path("configmaps", name)
     teller.until("the edit is in Git", lambda: b"soup: tomato" in (teller.git.read(path) or b""))
-    teller.done(f"It is edited, one line changes: {teller.git.log()[0].subject}")
+    teller.done(f"It is edited, one line changes: {teller.git.last_subject(path)}")
 
 
 def _secret(teller: _Teller) -> None:
@@ -173,7 +186,8 @@ def _delete(teller: _Teller) -> None:
     name = f"menu-{teller.mark}"
     teller.kube.delete(teller.configmap(name))
     teller.until("the file is gone", lambda: teller.git.read(teller.path("configmaps", name)) is None)
-    teller.done(f"The ConfigMap is deleted: {teller.git.log()[0].subject}")
+    subject = teller.git.last_subject(teller.path("configmaps", name))
+    teller.done(f"The ConfigMap is deleted: {subject}")
 
 
 def _delete_while_down(teller: _Teller) -> None:
@@ -206,7 +220,8 @@ def _killed_worker(teller: _Teller) -> None:
         teller.configmap(),
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": "1"}},
     )
-    os.kill(teller.run.supervisor.pid("worker"), signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(teller.run.supervisor.pid("worker"), signal.SIGKILL)
     path = teller.path("configmaps", name)
     teller.until("the change made around the kill is in Git", lambda: teller.git.read(path) is not None)
     teller.done("The worker is killed with -9 in the middle of a change: the change arrives, once")

@@ -2,17 +2,13 @@
 
 Order of a start: the state directory is taken, everything that can be checked is checked, the store and
 the database are made ready, and only then are processes started. ``ready`` is printed once every process
-says so. Order of a stop: watcher (its buffers go to the journal), worker (windows closed, one last push),
-beat, web, and the store at the very end.
+says so. Order of a stop: watcher (its buffers go to the journal) together with beat and web, then the worker
+(windows closed, one last push), and the store at the very end.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import os
-import secrets
-import shutil
 import signal
 import sys
 import threading
@@ -20,108 +16,59 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from reverser.config import Config, variable_name
+from reverser.config import Config
 from reverser.errors import ReverserError, SettingsInvalid
 from reverser.health import announce_path
 from reverser.kube.sync import Kube
 from reverser.supervision import preflight
 from reverser.supervision.install import ensure_namespace, install_crds
-from reverser.supervision.processes import Program, Supervisor
+from reverser.supervision.processes import Output, Program, Supervisor
+from reverser.supervision.product import (
+    Login,
+    child_environment,
+    ensure_login,
+    migrate,
+    prepare_folders,
+    programs,
+)
 from reverser.supervision.valkey import embedded_valkey, wait_for_redis
 
-logger = logging.getLogger(__name__)
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-STOP_ORDER = ("watcher", "worker", "beat", "web")
+STOP_STAGES = (("watcher", "beat", "web"), ("worker",))
 TERM_LIMIT_SECONDS = 32.0
-INTERRUPT_LIMIT_SECONDS = 9.5
+INTERRUPT_LIMIT_SECONDS = 8.0
 READY_LIMIT_SECONDS = 90.0
 VALKEY_START_SECONDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The generated administrator of a first start."""
-
-    username: str
-    password: str
+class Interrupted(Exception):
+    """The run was asked to end before it was complete."""
 
 
-def child_environment(config: Config, redis_url: str) -> dict[str, str]:
-    """The environment of the children: the parent's, with every address made explicit."""
-    environment = dict(os.environ)
-    environment[variable_name("redis_url")] = redis_url
-    environment[variable_name("state_dir")] = str(config.state_dir)
-    environment.setdefault(variable_name("health_addr"), "127.0.0.1:0")
-    environment.setdefault(variable_name("digest_key_file"), str(config.state_dir / "digest-key"))
-    environment["PROMETHEUS_MULTIPROC_DIR"] = str(config.state_dir / "metrics")
-    environment["DJANGO_SETTINGS_MODULE"] = "reverser.settings"
-    environment["PYTHONUNBUFFERED"] = "1"
-    environment["PYTHONPATH"] = os.pathsep.join(
-        part for part in (str(ROOT), environment.get("PYTHONPATH", "")) if part
+def _unprepared(error: ReverserError) -> str:
+    return f"KUBECONFIG: the cluster cannot be prepared: {error}"
+
+
+def _out_of_order(state_dir: Path, error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return (
+        f"{where}{(error.strerror or str(error)).lower()}; see to the space and the rights of the state "
+        f"directory {state_dir}, or choose another with REVERSER_STATE_DIR or --state-dir"
     )
-    return environment
 
 
-def programs(environment: dict[str, str], *, threads: int, state_dir: Path) -> list[Program]:
-    """The four processes of the product."""
-    python = sys.executable
-    manage = str(ROOT / "manage.py")
-    celery = (python, "-m", "celery", "--quiet", "-A", "reverser")
-    worker = (
-        *celery,
-        "worker",
-        "--pool",
-        "threads",
-        "--concurrency",
-        str(threads),
-        "--hostname",
-        f"worker-{secrets.token_hex(3)}@%h",
-        "--without-gossip",
-        "--without-mingle",
-        "--without-heartbeat",
-    )
-    beat = (*celery, "beat", "--pidfile", str(state_dir / "run" / "beat.pid"))
-    return [
-        Program("web", (python, manage, "serve"), environment, stop_seconds=5),
-        Program("worker", worker, environment, stop_seconds=25),
-        Program("watcher", (python, manage, "watch"), environment, stop_seconds=10),
-        Program("beat", beat, environment, stop_seconds=5),
-    ]
-
-
-def _prepare_folders(state_dir: Path) -> None:
-    for name in ("run", "metrics"):
-        shutil.rmtree(state_dir / name, ignore_errors=True)
-        (state_dir / name).mkdir(parents=True)
-
-
-def _migrate() -> None:
-    from django.core.management import call_command
-
-    call_command("migrate", interactive=False, verbosity=0)
-
-
-def ensure_login(state_dir: Path) -> Login | None:
-    """Create an administrator with a generated password where there is none yet.
-
-    The password is kept in ``admin-password`` in the state directory, readable by the owner alone.
-    """
-    from django.contrib.auth import get_user_model
-
-    users = get_user_model().objects
-    path = state_dir / "admin-password"
-    if users.filter(is_superuser=True).exists():
-        return Login("admin", path.read_text(encoding="ascii")) if path.exists() else None
-    password = secrets.token_urlsafe(12)
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(password, encoding="ascii")
-    users.create_superuser("admin", "", password)
-    return Login("admin", password)
+def _last_words(program: Program) -> str:
+    """The last line that a program left in its log file, and where to read on."""
+    if program.log_file is None:
+        return "see its output above"
+    try:
+        lines = program.log_file.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        lines = []
+    words = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    return f"{words} (log: {program.log_file})"
 
 
 class Up:
@@ -133,34 +80,44 @@ class Up:
         *,
         install: bool,
         say: Callable[[str], None],
-        extra: Sequence[Program] = (),
+        extra: Callable[[], Sequence[Program]] | None = None,
         before_ready: Callable[[Kube], None] | None = None,
         on_ready: Callable[[Up], int | None] | None = None,
+        output: Output | None = None,
     ) -> None:
-        """``extra`` programs are started first; ``before_ready`` runs before the product's processes start;
-        ``on_ready`` may run a story and return an exit code that ends the run."""
+        """``extra`` makes the programs that are started first, once the state directory is taken;
+        ``before_ready`` runs before the product's processes start; ``on_ready`` may run a story and return
+        an exit code that ends the run; ``output`` takes what the processes print (default: stderr)."""
         self.config = config
         self.install = install
         self.say = say
-        self.extra = tuple(extra)
+        self.extra = extra
         self.before_ready = before_ready
         self.on_ready = on_ready
-        self.supervisor = Supervisor()
+        self.supervisor = Supervisor(output=output or sys.stderr)
         self.login: Login | None = None
         self._stop = threading.Event()
         self._limit = TERM_LIMIT_SECONDS
 
     def run(self) -> int:
         """Start everything and stay until told to end. Raises SettingsInvalid before anything is started."""
-        with preflight.owned_state_dir(self.config.state_dir):
+        with preflight.owned_state_dir(self.config.state_dir) as lock:
+            self.supervisor.inherit = (lock,)
             self._handle_signals()
             try:
                 self._start()
-                if self._stop.is_set():
-                    return 0
                 return self._stay()
+            except Interrupted:
+                return 0
+            except OSError as error:
+                raise SettingsInvalid([_out_of_order(self.config.state_dir, error)]) from error
             finally:
-                self.supervisor.stop(STOP_ORDER, limit_seconds=self._limit)
+                self.supervisor.stop(STOP_STAGES, limit_seconds=self._limit)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run was asked to end."""
+        return self._stop.is_set()
 
     def request_stop(self, *, limit_seconds: float) -> None:
         """End the run from another thread or a signal handler."""
@@ -173,37 +130,48 @@ class Up:
 
     def _start(self) -> None:
         state = self.config.state_dir
-        problems = preflight.listener_problems(self.config)
+        problems = [
+            problem
+            for problem in (preflight.git_problem(), *preflight.listener_problems(self.config))
+            if problem
+        ]
         if problems:
             raise SettingsInvalid(problems)
-        _prepare_folders(state)
-        for program in self.extra:
+        prepare_folders(state)
+        extra = tuple(self.extra()) if self.extra is not None else ()
+        for program in extra:
             self.supervisor.start(program)
-        kube = self._connect()
+        kube = self._connect(extra)
+        self._look_at_cluster(kube)
         redis_url = self._redis(state)
-        _migrate()
+        migrate()
         self.login = ensure_login(state)
         self._prepare_cluster(kube)
-        if self.before_ready is not None:
-            self.before_ready(kube)
         environment = child_environment(self.config, redis_url)
         for program in programs(environment, threads=self.config.worker_threads, state_dir=state):
+            self._go_on()
             self.supervisor.start(program)
 
-    def _connect(self) -> Kube:
+    def _go_on(self) -> None:
+        if self.stopping:
+            raise Interrupted
+
+    def _connect(self, extra: Sequence[Program]) -> Kube:
         kubeconfig = os.environ.get("KUBECONFIG") or None
-        if not self.extra:
-            problem = preflight.cluster_problem(lambda: Kube.connect(kubeconfig))
-            if problem:
-                raise SettingsInvalid([problem])
-            return Kube.connect(kubeconfig)
-        deadline = time.monotonic() + READY_LIMIT_SECONDS
+        deadline = time.monotonic() + (READY_LIMIT_SECONDS if extra else 0)
         while True:
             problem = preflight.cluster_problem(lambda: Kube.connect(kubeconfig))
             if not problem:
                 return Kube.connect(kubeconfig)
-            if time.monotonic() > deadline or self._stop.wait(0.2):
+            self._go_on()
+            for program in extra:
+                if self.supervisor.ended(program.name):
+                    raise SettingsInvalid(
+                        [f"the demo's {program.name} did not start; {_last_words(program)}"]
+                    )
+            if time.monotonic() > deadline:
                 raise SettingsInvalid([problem])
+            self._stop.wait(0.1)
 
     def _redis(self, state: Path) -> str:
         if self.config.redis_url:
@@ -212,29 +180,28 @@ class Up:
                 raise SettingsInvalid([problem])
             return self.config.redis_url
         embedded = embedded_valkey(state)
-        self.supervisor.start(
-            Program(
-                "valkey", embedded.argv, dict(os.environ), stop_seconds=5, log_file=state / "valkey" / "log"
-            )
+        program = Program(
+            "valkey", embedded.argv, dict(os.environ), stop_seconds=5, log_file=state / "valkey" / "log"
         )
-        reason = wait_for_redis(embedded.url, seconds=VALKEY_START_SECONDS)
-        if reason:
-            raise SettingsInvalid(
-                [f"the embedded Valkey did not start ({reason}); see {state / 'valkey' / 'log'}"]
-            )
+        self.supervisor.start(program)
+        deadline = time.monotonic() + VALKEY_START_SECONDS
+        while reason := wait_for_redis(embedded.url, seconds=0):
+            self._go_on()
+            if self.supervisor.ended("valkey") or time.monotonic() > deadline:
+                raise SettingsInvalid(
+                    [f"the embedded Valkey did not start ({reason}); {_last_words(program)}"]
+                )
+            self._stop.wait(0.05)
         return embedded.url
 
-    def _prepare_cluster(self, kube: Kube) -> None:
+    def _look_at_cluster(self, kube: Kube) -> None:
+        """Nothing is started for a cluster that lacks the custom resources."""
+        if self.install:
+            return
         try:
-            if self.install:
-                install_crds(kube)
-                ensure_namespace(kube, self.config.command_namespace)
-                return
             missing = preflight.missing_crds(kube)
         except ReverserError as error:
-            raise SettingsInvalid(
-                [f"KUBECONFIG: the custom resources cannot be prepared: {error}"]
-            ) from error
+            raise SettingsInvalid([_unprepared(error)]) from error
         if missing:
             raise SettingsInvalid(
                 [
@@ -243,10 +210,20 @@ class Up:
                 ]
             )
 
+    def _prepare_cluster(self, kube: Kube) -> None:
+        try:
+            if self.install:
+                install_crds(kube)
+                ensure_namespace(kube, self.config.command_namespace)
+            if self.before_ready is not None:
+                self.before_ready(kube)
+        except ReverserError as error:
+            raise SettingsInvalid([_unprepared(error)]) from error
+
     def _stay(self) -> int:
         deadline = time.monotonic() + READY_LIMIT_SECONDS
         announced = False
-        while not self._stop.wait(0.2):
+        while not self._stop.wait(0.2 if announced else 0.1):
             self.supervisor.check()
             if announced:
                 continue
@@ -289,10 +266,3 @@ class Up:
             return error.read(400).decode("utf-8", "replace").strip()
         except OSError as error:
             return str(error)
-
-
-def describe_login(login: Login | None) -> str:
-    """One line that tells how to log in."""
-    if login is None:
-        return "log in with an account that you have created"
-    return f"log in as {json.dumps(login.username)} with password {json.dumps(login.password)}"

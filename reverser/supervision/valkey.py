@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import stat
 import tempfile
 import time
 from dataclasses import dataclass
@@ -36,7 +39,7 @@ def embedded_valkey(state_dir: Path) -> EmbeddedValkey:
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     socket = data / "valkey.sock"
     if len(str(socket)) > _SOCKET_PATH_LIMIT:
-        socket = Path(tempfile.mkdtemp(prefix="reverser-")) / "valkey.sock"
+        socket = _short_folder(state_dir) / "valkey.sock"
     argv = (
         str(binary),
         "--port",
@@ -61,6 +64,19 @@ def embedded_valkey(state_dir: Path) -> EmbeddedValkey:
         "no",
     )
     return EmbeddedValkey(argv=argv, url=f"unix://{socket}?db=0")
+
+
+def _short_folder(state_dir: Path) -> Path:
+    """A private folder with a short name, the same for each start with this state directory."""
+    name = hashlib.sha256(str(state_dir).encode()).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / f"reverser-{os.getuid()}-{name}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise SettingsInvalid(
+            [f"{folder} belongs to somebody else; choose a state directory with a shorter path"]
+        )
+    return folder
 
 
 def wait_for_redis(url: str, *, seconds: float) -> str:

@@ -12,10 +12,13 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from reverser.flags import add_setting_flags
 from reverser.sandbox import seeds
-from reverser.supervision.demo import farewell, prepare_demo
-from reverser.supervision.preflight import owned_state_dir
-from reverser.supervision.story import tell
+from reverser.supervision.demo import farewell, plan_demo, prepare_demo
+from reverser.supervision.processes import LogFile
+from reverser.supervision.story import tell, wait_in_step
 from reverser.supervision.up import Up
+
+FIRST_COMMIT_SECONDS = 30.0
+INTERRUPTED = 130
 
 
 class Command(BaseCommand):
@@ -24,7 +27,8 @@ class Command(BaseCommand):
     help = (
         "Run the whole product on a small Kubernetes API server of its own (or on the etcd and "
         "kube-apiserver in KUBEBUILDER_ASSETS) and a bare Git repository, both kept in the state directory. "
-        "With --once a scripted story is run, each step checked in Git, and the command ends with 0 or 1."
+        "With --once a scripted story is run, each step checked in Git, and the command ends with 0 or 1; "
+        "what the processes print then goes to demo/story.log in the state directory."
     )
     requires_system_checks = ()
 
@@ -41,27 +45,33 @@ class Command(BaseCommand):
             self.stdout.flush()
 
         config = settings.CONFIG
-        with owned_state_dir(config.state_dir):
-            demo = prepare_demo(config)
-        seeds.create_repository(demo.repository)
+        demo = plan_demo(config)
 
         def on_ready(run: Up) -> int | None:
             if options["once"]:
                 return tell(run, demo, say)
-            for line in farewell(run, demo, _kubectl()):
+            in_step = wait_in_step(run, str(demo.kubeconfig), FIRST_COMMIT_SECONDS)
+            for line in farewell(run, demo, _kubectl(), in_step=in_step):
                 say(line)
             return None
 
+        log = LogFile(demo.folder / "story.log") if options["once"] else None
         run = Up(
             config,
             install=True,
             say=say,
-            extra=demo.programs,
+            extra=lambda: prepare_demo(demo),
             before_ready=lambda kube: seeds.plant(kube, demo.repository),
             on_ready=on_ready,
+            output=log,
         )
         code = run.run()
+        if log is not None and run.stopping:
+            say("The story was interrupted.")
+            raise SystemExit(INTERRUPTED)
         if code:
+            if log is not None:
+                say(f"What the processes said: {log.path}")
             raise SystemExit(code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -26,4 +27,6 @@ class Command(BaseCommand):
         """Serve until SIGTERM or Ctrl-C."""
         from reverser.webprocess import run
 
+        # Static files are found in the packages; a collected folder is optional.
+        warnings.filterwarnings("ignore", message="No directory at", category=UserWarning)
         run()

@@ -8,7 +8,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from reverser.flags import add_setting_flags
-from reverser.supervision.up import Up, describe_login
+from reverser.supervision.product import describe_login
+from reverser.supervision.up import Up
 
 
 class Command(BaseCommand):

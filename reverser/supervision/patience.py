@@ -1,0 +1,70 @@
+"""Waiting inside a running demo: whatever dies meanwhile is started again, and the person may interrupt."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from reverser.errors import KubeConflict, KubeNotFound, KubeThrottled, KubeUnavailable, ReverserError
+from reverser.kube.requests import Patch
+from reverser.kube.sync import Kube
+from reverser.supervision.up import Interrupted, Up
+
+STEP_SECONDS = 45.0
+
+
+class StoryFailed(ReverserError):
+    """A step did not show in Git what it should."""
+
+
+@dataclass(slots=True)
+class PatientKube:
+    """The cluster as the story needs it: a request is made again until the API server answers it."""
+
+    run: Up
+    kube: Kube
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Read an object."""
+        found: dict[str, Any] = self._again(lambda: self.kube.get(path))
+        return found
+
+    def create(self, path: str, manifest: dict[str, Any]) -> None:
+        """Create an object; one that is there is the work of a request whose answer was lost."""
+        try:
+            self._again(lambda: self.kube.create(path, manifest))
+        except KubeConflict as error:
+            if not error.exists:
+                raise
+
+    def patch(self, path: str, body: dict[str, Any], kind: Patch = Patch.MERGE) -> None:
+        """Merge into an object."""
+        self._again(lambda: self.kube.patch(path, body, kind=kind))
+
+    def delete(self, path: str) -> None:
+        """Delete an object; one that is gone is the work of a request whose answer was lost."""
+        with contextlib.suppress(KubeNotFound):
+            self._again(lambda: self.kube.delete(path))
+
+    def _again(self, call: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + STEP_SECONDS
+        while True:
+            try:
+                return call()
+            except (KubeUnavailable, KubeThrottled) as error:
+                if time.monotonic() > deadline:
+                    raise StoryFailed(
+                        f"after {STEP_SECONDS:.0f} s the API server still fails: {error}"
+                    ) from error
+                look_around(self.run)
+
+
+def look_around(run: Up) -> None:
+    """Between two looks: restart what died. Raises Interrupted when the run is to end."""
+    if run.stopping:
+        raise Interrupted
+    run.supervisor.check()
+    time.sleep(0.1)
