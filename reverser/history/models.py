@@ -55,7 +55,10 @@ class CommitObject(models.Model):
     outcome = models.CharField(max_length=20, blank=True)
 
     class Meta:
-        indexes = (models.Index(fields=("resource", "namespace", "name")),)
+        indexes = (
+            models.Index(fields=("resource", "namespace", "name")),
+            models.Index(fields=("namespace", "name")),
+        )
 
     def __str__(self) -> str:
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -80,6 +83,7 @@ class Incident(models.Model):
 
     class Meta:
         ordering = ("-happened_at", "-id")
+        indexes = (models.Index(fields=("target_namespace", "target_name", "-happened_at")),)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target_namespace}/{self.target_name}: {self.reason}"
@@ -105,6 +109,7 @@ class SaveRequest(models.Model):
     class Meta:
         ordering = ("-id",)
         verbose_name = "commit request"
+        indexes = (models.Index(fields=("namespace", "target_name", "-id")),)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name} {self.outcome or 'waiting'}"
@@ -135,6 +140,7 @@ class TargetState(models.Model):
     class Meta:
         ordering = ("namespace", "name")
         verbose_name = "git target"
+        permissions = (("operate_targetstate", "Can save, check again, replay and wake"),)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

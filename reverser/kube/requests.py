@@ -27,6 +27,14 @@ class Patch(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Impersonation:
+    """In whose name a request is made; needs the right to ``impersonate`` that user and these groups."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One request, before identity headers are added."""
 
@@ -35,6 +43,7 @@ class Request:
     query: Mapping[str, str] | None = None
     payload: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    acting_as: Impersonation | None = None
 
     @property
     def name(self) -> str:

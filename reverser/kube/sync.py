@@ -21,6 +21,7 @@ from reverser.kube.requests import (
     DEFAULT_TIMEOUT,
     LIST_RESTARTS,
     PAGE_SIZE,
+    Impersonation,
     KubeList,
     Patch,
     Request,
@@ -128,12 +129,13 @@ class Kube:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
+        acting_as: Impersonation | None = None,
         content_type: str = "application/json",
         timeout: float = DEFAULT_TIMEOUT,
     ) -> bytes:
         """The body of a successful answer. Raises the error tree's class for every other answer."""
         payload, extra = encode_body(body, content_type)
-        request = Request(method, path, query, payload, {**extra, **(headers or {})})
+        request = Request(method, path, query, payload, {**extra, **(headers or {})}, acting_as)
         status, answer, wait = self._send(request, timeout)
         if status == 401:
             self._renew()
@@ -149,7 +151,7 @@ class Kube:
                 request.method,
                 self._config.host + request.path + query,
                 body=request.payload,
-                headers={**self._config.headers(), **request.headers},
+                headers=self._headers(request),
                 timeout=urllib3.Timeout(connect=min(timeout, 10.0), total=timeout),
                 retries=False,
                 redirect=False,
@@ -157,6 +159,16 @@ class Kube:
             return answer.status, answer.data, answer.headers.get("Retry-After")
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailable(f"{request.name}: {self._config.host} does not answer: {error}") from error
+
+    def _headers(self, request: Request) -> urllib3.HTTPHeaderDict:
+        """Identity, then the request's own headers; a header that occurs several times stays so."""
+        headers = urllib3.HTTPHeaderDict({**self._config.headers(), **request.headers})
+        if request.acting_as is not None:
+            headers.discard("Impersonate-Group")
+            headers["Impersonate-User"] = request.acting_as.user
+            for group in request.acting_as.groups:
+                headers.add("Impersonate-Group", group)
+        return headers
 
     def _renew(self) -> None:
         if self._config.reload():

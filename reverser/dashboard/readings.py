@@ -1,0 +1,137 @@
+"""What the store says about branches and targets now, read for people.
+
+The database tells what was; only the store tells what waits. A store that does not answer is itself the
+answer that matters most, so every reading here may be absent and the page says so instead of failing.
+Readings are kept for two seconds per process: ten open dashboards cost Redis what one does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from reverser.errors import StoreUnavailable
+from reverser.store import Store
+from reverser.store.model import BranchHealth, BranchKey, BranchRecord, LeaseKind
+
+ENTRY_BYTES = 256 * 1024
+FRESH_SECONDS = 2.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BranchReading:
+    """One branch: its record, its health, and what waits of each target (by UID)."""
+
+    key: BranchKey
+    record: BranchRecord
+    health: BranchHealth | None
+    holder: str = ""
+    """Who writes it now; empty = nobody at this moment."""
+    oldest_ms: Mapping[str, int] = field(default_factory=dict)
+    """Time of the oldest unsettled entry by target UID, of those near the head of the journal."""
+    pending_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def failing(self) -> bool:
+        return self.health is not None and not self.health.ok
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Everything the overview wants from the store. ``problem`` is empty when it answered."""
+
+    problem: str = ""
+    now_ms: int = 0
+    branches: Mapping[str, BranchReading] = field(default_factory=dict)
+    """By ``BranchKey.id``."""
+    watchers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    holders: Mapping[str, str] = field(default_factory=dict)
+    """Watcher by target UID."""
+
+
+def read_branch(store: Store, key: BranchKey, *, holder: str = "") -> BranchReading:
+    """One branch. Raises StoreUnavailable."""
+    record = store.read_branch(key)
+    oldest: dict[str, int] = {}
+    sizes: Mapping[str, int] = {}
+    if record.entries:
+        for stored in store.read_entries(key, max_bytes=ENTRY_BYTES):
+            oldest.setdefault(stored.entry.target.uid, stored.time_ms)
+        sizes = {uid: size for uid, size in store.read_unsettled_bytes(key).items() if uid and size > 0}
+    return BranchReading(key, record, store.read_branch_health(key), holder, oldest, sizes)
+
+
+def read_all(store: Store) -> Reading:
+    """All branches, watchers and leases; a store that is away makes a reading with a problem."""
+    try:
+        writers = store.lease_holders(LeaseKind.BRANCH)
+        return Reading(
+            now_ms=store.time_ms(),
+            branches={
+                key.id: read_branch(store, key, holder=writers.get(key.id, ""))
+                for key in store.known_branches()
+            },
+            watchers=store.heartbeats("watcher"),
+            holders=store.lease_holders(LeaseKind.TARGET),
+        )
+    except StoreUnavailable as error:
+        return Reading(problem=str(error))
+
+
+class Shared(Generic[T]):
+    """A value made at most once in ``seconds``, however many threads ask."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: tuple[float, T] | None = None
+
+    def get(self, make: Callable[[], T]) -> T:
+        """The kept value, or a new one."""
+        with self._lock:
+            if self._kept is None or self._clock() - self._kept[0] >= self._seconds:
+                value = make()
+                self._kept = (self._clock(), value)
+            return self._kept[1]
+
+    def clear(self) -> None:
+        """Make a new one next time."""
+        with self._lock:
+            self._kept = None
+
+
+READING: Shared[Reading] = Shared(FRESH_SECONDS)
+
+
+def current() -> Reading:
+    """The reading of this moment, from the store of this process."""
+    from reverser.wiring import store
+
+    return READING.get(lambda: read_all(store()))
+
+
+def targets_by_watcher(reading: Reading, names: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    """(watcher, names of its targets); ``names`` is by UID."""
+    return _grouped(reading.watchers, ((who, names.get(uid, uid)) for uid, who in reading.holders.items()))
+
+
+def branches_by_worker(reading: Reading) -> list[tuple[str, list[BranchReading]]]:
+    """(worker, the branches it writes at this moment)."""
+    found: dict[str, list[BranchReading]] = {}
+    for branch in reading.branches.values():
+        if branch.holder:
+            found.setdefault(branch.holder, []).append(branch)
+    return sorted(found.items())
+
+
+def _grouped(known: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    found: dict[str, list[str]] = {name: [] for name in known}
+    for who, what in pairs:
+        found.setdefault(who, []).append(what)
+    return sorted((who, sorted(items)) for who, items in found.items())

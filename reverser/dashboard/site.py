@@ -1,0 +1,52 @@
+"""The admin site: its index is the overview, and pages that belong to no model hang below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from csp.constants import UNSAFE_EVAL
+from csp.decorators import csp_update
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from unfold.sites import UnfoldAdminSite
+
+# The theme's Alpine compiles the expressions in its attributes; nothing else here does.
+_theme_scripts = csp_update({"script-src": [UNSAFE_EVAL]})
+
+
+class Site(UnfoldAdminSite):
+    """The product's admin."""
+
+    site_header = "GitOps Reverser"
+    site_title = "GitOps Reverser"
+    index_title = "Is Git up to date?"
+    index_template = "dashboard/overview.html"
+
+    def extra_urls(self) -> list[URLPattern]:
+        """Pages of no model."""
+        from reverser.dashboard import branchpages
+
+        return [
+            path("branches/", self.admin_view(branchpages.branches), name="branches"),
+            path("branches/<str:branch_id>/", self.admin_view(branchpages.branch), name="branch"),
+            path("branches/<str:branch_id>/wake/", self.admin_view(branchpages.wake), name="branch_wake"),
+        ]
+
+    def admin_view(
+        self, view: Callable[..., HttpResponse], cacheable: bool = False
+    ) -> Callable[..., HttpResponse]:
+        """Every page below the site allows what the theme's scripts need."""
+        return cast("Callable[..., HttpResponse]", _theme_scripts(super().admin_view(view, cacheable)))
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The login page has the theme's scripts too."""
+        shown: Any = _theme_scripts(super().login)
+        return cast("HttpResponse", shown(request, extra_context))
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        """The overview."""
+        from reverser.dashboard.pages import overview
+
+        return overview(request, self, extra_context or {})

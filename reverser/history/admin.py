@@ -1,0 +1,225 @@
+"""The history in the admin: all is read, nothing is written. Targets and commits have pages of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+from django_celery_beat import models as beat
+from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import RangeDateTimeFilter
+from unfold.decorators import display
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from reverser.dashboard import commitpages, pages
+from reverser.history.models import Commit, Incident, SaveRequest, TargetState
+from reverser.history.queries import search_commits
+
+for _model in (
+    beat.ClockedSchedule,
+    beat.CrontabSchedule,
+    beat.IntervalSchedule,
+    beat.PeriodicTask,
+    beat.SolarSchedule,
+    User,
+    Group,
+):
+    if admin.site.is_registered(_model):
+        admin.site.unregister(_model)
+
+
+class ReadOnly(ModelAdmin):
+    """Rows that only the pipeline writes."""
+
+    actions = None
+    list_per_page = 50
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never by hand."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never by hand."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """History goes by its retention alone."""
+        return False
+
+
+@admin.register(TargetState)
+class TargetAdmin(ReadOnly):
+    """GitTargets, those that are gone included."""
+
+    list_display = ("name_shown", "provider", "branch", "path", "state", "reason", "streams", "last_push_at")
+    list_filter = ("ready", "stalled", ("removed_at", admin.EmptyFieldListFilter), "namespace")
+    search_fields = ("name", "namespace", "provider", "branch", "path", "reason", "message")
+
+    @display(description="target", ordering="name")
+    def name_shown(self, row: TargetState) -> str:
+        """``namespace/name``."""
+        return str(row)
+
+    @display(description="ready", label={"True": "success", "False": "danger", "Unknown": "warning"})
+    def state(self, row: TargetState) -> str:
+        """The Ready condition; a target that is gone has none."""
+        return "gone" if row.removed_at else row.ready
+
+    @display(description="streams")
+    def streams(self, row: TargetState) -> str:
+        """Ready of all."""
+        return f"{row.streams_ready}/{row.streams_total}"
+
+    def get_urls(self) -> list[URLPattern]:
+        """The actions, below the target."""
+        view = self.admin_site.admin_view(self._act)
+        own = path("<str:object_id>/do/<slug:action>/", view, name="history_targetstate_do")
+        return [own, *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """The target's own page."""
+        return pages.target(request, self.admin_site, object_id)
+
+    def _act(self, request: HttpRequest, object_id: str, action: str) -> HttpResponse:
+        return pages.act(request, self.admin_site, object_id, action)
+
+
+@admin.register(Commit)
+class CommitAdmin(ReadOnly):
+    """Commits that reached the remote."""
+
+    list_display = ("short", "subject", "author", "target", "changes_total", "pushed_at")
+    list_filter = (("pushed_at", RangeDateTimeFilter), "target_namespace", "close_reason")
+    list_filter_submit = True
+    search_fields = ("message",)
+    search_help_text = (
+        "words in the message, author, commit id, or an object's kind (plural), namespace or name"
+    )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Commit], search_term: str
+    ) -> tuple[QuerySet[Commit], bool]:
+        """Objects are searched too."""
+        return search_commits(queryset, search_term), False
+
+    @display(description="commit")
+    def short(self, row: Commit) -> str:
+        """The abbreviated id."""
+        return row.sha[:10]
+
+    @display(description="author", ordering="author_name")
+    def author(self, row: Commit) -> str:
+        """The author as Git has it."""
+        return row.author_name or "committer"
+
+    @display(description="target", ordering="target_name")
+    def target(self, row: Commit) -> str:
+        """``namespace/name``."""
+        return f"{row.target_namespace}/{row.target_name}"
+
+    def get_urls(self) -> list[URLPattern]:
+        """The diff, below the commit."""
+        view = self.admin_site.admin_view(commitpages.diff)
+        return [path("<str:object_id>/diff/", view, name="history_commit_diff"), *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """The commit's own page."""
+        return commitpages.commit(request, object_id)
+
+
+@admin.register(SaveRequest)
+class RequestAdmin(ReadOnly):
+    """CommitRequests, kept after the object is gone."""
+
+    list_display = ("__str__", "target_name", "asker", "state", "message", "requested_at", "took")
+    list_filter = ("outcome", "namespace")
+    search_fields = ("name", "namespace", "target_name", "submitter", "message", "sha")
+
+    @display(description="asked by", ordering="submitter")
+    def asker(self, row: SaveRequest) -> str:
+        """As admission saw it."""
+        return row.submitter or "not known"
+
+    @display(
+        description="outcome",
+        ordering="outcome",
+        label={"pushed": "success", "failed": "danger", "refused": "danger", "waiting": "info"},
+    )
+    def state(self, row: SaveRequest) -> str:
+        """How it ended."""
+        return row.outcome or "waiting"
+
+    @display(description="took")
+    def took(self, row: SaveRequest) -> str:
+        """From the request to its end."""
+        if row.requested_at is None or row.finished_at is None:
+            return "-"
+        return f"{max(0.0, (row.finished_at - row.requested_at).total_seconds()):.0f} s"
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """The request's own page."""
+        return commitpages.request_page(request, object_id)
+
+
+@admin.register(Incident)
+class IncidentAdmin(ReadOnly):
+    """Outcomes that are not commits."""
+
+    list_display = ("happened_at", "label", "target", "reason", "detail", "changes_total")
+    list_filter = ("kind", ("happened_at", RangeDateTimeFilter), "target_namespace")
+    list_filter_submit = True
+    search_fields = ("target_name", "reason", "detail")
+
+    @display(description="kind", ordering="kind", label=True)
+    def label(self, row: Incident) -> str:
+        """Refused, void, held, retired or unsealed."""
+        return row.kind
+
+    @display(description="target", ordering="target_name")
+    def target(self, row: Incident) -> str:
+        """``namespace/name``."""
+        return f"{row.target_namespace}/{row.target_name}"
+
+
+@admin.register(LogEntry)
+class TrailAdmin(ReadOnly):
+    """What people did here."""
+
+    list_display = ("action_time", "user", "object_repr", "told")
+    list_filter = (("action_time", RangeDateTimeFilter),)
+    list_filter_submit = True
+    list_select_related = ("user",)
+    search_fields = ("object_repr", "change_message", "user__username")
+
+    @display(description="what")
+    def told(self, row: LogEntry) -> str:
+        """The words of the action, or what Django says of a change."""
+        return str(row.get_change_message() or row)
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
+    """Local people."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+    """Groups of people."""

@@ -1,0 +1,105 @@
+"""Questions to the history that more than one page asks, each a bounded number of SQL queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.db.models import CharField, Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Cast, Substr
+
+from reverser.history.models import Commit, CommitObject, Incident, SaveRequest, TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """What one hour brought; ``start`` is its beginning, UTC."""
+
+    start: datetime
+    commits: int
+    changes: int
+
+
+def living_targets() -> QuerySet[TargetState]:
+    """Targets that exist."""
+    return TargetState.objects.filter(removed_at=None)
+
+
+def latest_commits(targets: Iterable[TargetState]) -> dict[tuple[str, str], Commit]:
+    """The newest commit of each target by (namespace, name): two queries whatever their number."""
+    pks = [target.pk for target in targets]
+    newest = (
+        Commit.objects.filter(target_namespace=OuterRef("namespace"), target_name=OuterRef("name"))
+        .order_by("-pushed_at", "-id")
+        .values("pk")[:1]
+    )
+    found = [
+        pk
+        for pk in TargetState.objects.filter(pk__in=pks).values_list(Subquery(newest), flat=True)
+        if pk is not None
+    ]
+    return {(c.target_namespace, c.target_name): c for c in Commit.objects.filter(pk__in=found)}
+
+
+def hours(now: datetime, count: int = 24) -> list[Hour]:
+    """Commits and changes of the last ``count`` hours, oldest first, empty hours included."""
+    first = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=count - 1)
+    # The first thirteen characters of a stored time are its hour, on both databases.
+    rows = (
+        Commit.objects.filter(pushed_at__gte=first)
+        .annotate(hour=Substr(Cast("pushed_at", CharField()), 1, 13))
+        .values_list("hour")
+        .annotate(commits=Count("pk"), changes=Sum("changes_total"))
+        .order_by()
+    )
+    found = {hour: (commits, changes or 0) for hour, commits, changes in rows}
+    starts = (first + timedelta(hours=step) for step in range(count))
+    return [Hour(start, *found.get(start.strftime("%Y-%m-%d %H"), (0, 0))) for start in starts]
+
+
+def recent_changes(target: TargetState, since: datetime) -> dict[str, int]:
+    """Objects written for a target since then, by ``resource`` or ``group/resource``."""
+    rows = (
+        CommitObject.objects.filter(
+            commit__target_namespace=target.namespace,
+            commit__target_name=target.name,
+            commit__pushed_at__gte=since,
+        )
+        .values_list("group", "resource")
+        .annotate(total=Count("pk"))
+        .order_by()
+    )
+    return {(f"{group}/{resource}" if group else resource): total for group, resource, total in rows}
+
+
+def search_commits(queryset: QuerySet[Commit], text: str) -> QuerySet[Commit]:
+    """Commits that have every word of ``text``: in message, author, id, target, or an object."""
+    for word in text.split()[:8]:
+        named = CommitObject.objects.filter(commit=OuterRef("pk")).filter(
+            Q(name__icontains=word) | Q(resource__iexact=word) | Q(namespace__iexact=word)
+        )
+        queryset = queryset.filter(
+            Q(message__icontains=word)
+            | Q(author_name__icontains=word)
+            | Q(username__icontains=word)
+            | Q(sha__startswith=word.lower())
+            | Q(target_name__iexact=word)
+            | Exists(named)
+        )
+    return queryset
+
+
+def target_commits(target: TargetState) -> QuerySet[Commit]:
+    """The commits of a target, newest first."""
+    return Commit.objects.filter(target_namespace=target.namespace, target_name=target.name)
+
+
+def target_incidents(target: TargetState) -> QuerySet[Incident]:
+    """What went another way than to Git, newest first."""
+    return Incident.objects.filter(target_namespace=target.namespace, target_name=target.name)
+
+
+def target_requests(target: TargetState) -> QuerySet[SaveRequest]:
+    """The CommitRequests of a target, newest first."""
+    return SaveRequest.objects.filter(namespace=target.namespace, target_name=target.name)

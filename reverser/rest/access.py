@@ -1,0 +1,145 @@
+"""The two questions to the cluster: whose token is this, and may they do that. Answers are kept briefly.
+
+RBAC is the one policy: nothing here decides. A kept answer means that a permission taken away, or a token
+revoked, holds on for at most ``KEEP_SECONDS``; a refusal is kept shorter, so that a new grant shows at once.
+Tokens are kept as digests only. Both caches are bounded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from reverser.kinds.model import API_GROUP, API_VERSION
+from reverser.kube.paths import resource_path
+from reverser.kube.sync import Kube
+from reverser.rest.identity import Caller
+
+KEEP_SECONDS = 15.0
+KEEP_REFUSED_SECONDS = 3.0
+KEPT = 4096
+DEADLINE_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One thing that somebody wants to do with the project's own kinds."""
+
+    verb: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    def describe(self) -> str:
+        """For the message of a refusal."""
+        where = f'in namespace "{self.namespace}"' if self.namespace else "in all namespaces"
+        return f"{self.verb} {self.resource}.{API_GROUP} {where}"
+
+
+class Kept(Generic[T]):
+    """A bounded memory of answers, each with its own end."""
+
+    def __init__(self, size: int = KEPT, clock: Callable[[], float] = time.monotonic) -> None:
+        self._size = size
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[object, tuple[float, T]] = OrderedDict()
+
+    def get(self, key: object) -> T | None:
+        """A kept answer, or None."""
+        with self._lock:
+            found = self._answers.get(key)
+            return found[1] if found is not None and self._clock() < found[0] else None
+
+    def put(self, key: object, answer: T, seconds: float) -> T:
+        """Keep an answer and give it back."""
+        with self._lock:
+            self._answers[key] = (self._clock() + seconds, answer)
+            self._answers.move_to_end(key)
+            while len(self._answers) > self._size:
+                self._answers.popitem(last=False)
+        return answer
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._answers.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The answer about a token; ``caller`` is None where it is nobody's."""
+
+    caller: Caller | None
+
+
+TOKENS: Kept[Reviewed] = Kept()
+ACCESS: Kept[bool] = Kept()
+
+
+def review_token(kube: Kube, token: str) -> Caller | None:
+    """Whose token it is; None = nobody's. Raises the error tree's class where the cluster does not answer."""
+    key = hashlib.sha256(token.encode()).digest()
+    kept = TOKENS.get(key)
+    if kept is not None:
+        return kept.caller
+    path = resource_path("authentication.k8s.io", "v1", "tokenreviews")
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    status = _status(kube.create(path, body, timeout=DEADLINE_SECONDS))
+    caller = _caller(status.get("user")) if status.get("authenticated") is True else None
+    return TOKENS.put(key, Reviewed(caller), KEEP_SECONDS if caller else KEEP_REFUSED_SECONDS).caller
+
+
+def may(kube: Kube, caller: Caller, access: Access) -> bool:
+    """Whether RBAC lets the caller do that. Raises as ``review_token`` does."""
+    key = (caller, access)
+    kept = ACCESS.get(key)
+    if kept is not None:
+        return kept
+    attributes = {
+        "verb": access.verb,
+        "group": API_GROUP,
+        "version": API_VERSION,
+        "resource": access.resource,
+    }
+    if access.namespace:
+        attributes["namespace"] = access.namespace
+    if access.name:
+        attributes["name"] = access.name
+    spec: dict[str, Any] = {
+        "user": caller.username,
+        "groups": list(caller.groups),
+        "resourceAttributes": attributes,
+    }
+    if caller.uid:
+        spec["uid"] = caller.uid
+    if caller.extra:
+        spec["extra"] = {name: list(values) for name, values in caller.extra}
+    path = resource_path("authorization.k8s.io", "v1", "subjectaccessreviews")
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    allowed = _status(kube.create(path, body, timeout=DEADLINE_SECONDS)).get("allowed") is True
+    return ACCESS.put(key, allowed, KEEP_SECONDS if allowed else KEEP_REFUSED_SECONDS)
+
+
+def _status(review: dict[str, Any]) -> dict[str, Any]:
+    status = review.get("status")
+    return status if isinstance(status, dict) else {}
+
+
+def _caller(user: Any) -> Caller | None:
+    if not isinstance(user, dict) or not user.get("username"):
+        return None
+    extra = user.get("extra") or {}
+    return Caller(
+        username=str(user["username"]),
+        groups=tuple(str(group) for group in user.get("groups") or ()),
+        uid=str(user.get("uid") or ""),
+        extra=tuple(sorted((str(key), tuple(map(str, values or ()))) for key, values in extra.items())),
+    )
