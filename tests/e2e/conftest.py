@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -17,13 +19,21 @@ from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of scenarios that need more than about 20 s of waiting."""
+    config.addinivalue_line("markers", "slow: runs only with REVERSER_TEST_ALL_SLOW=1")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here shares one operator, so it stays on one test process and may take longer."""
     here = Path(__file__).parent
     for item in items:
-        if here in Path(item.fspath).parents:
-            item.add_marker(pytest.mark.xdist_group("e2e"))
-            item.add_marker(pytest.mark.timeout(300))
+        if here not in Path(item.fspath).parents:
+            continue
+        item.add_marker(pytest.mark.xdist_group("e2e"))
+        item.add_marker(pytest.mark.timeout(300))
+        if item.get_closest_marker("slow") and os.environ.get("REVERSER_TEST_ALL_SLOW") != "1":
+            item.add_marker(pytest.mark.skip(reason="slow; set REVERSER_TEST_ALL_SLOW=1"))
 
 
 @pytest.fixture(scope="session")
@@ -73,13 +83,18 @@ def space(operator: Operator, kube: Kube, tmp_path: Path) -> Iterator[Workspace]
     del operator
     workspace = Workspace(kube, f"e2e-{uuid.uuid4().hex[:8]}", tmp_path)
     yield workspace
+    clean(workspace)
+
+
+def clean(workspace: Workspace) -> None:
+    """Remove what a scenario has made in the cluster; what is gone already is fine."""
+    kube = workspace.kube
+    for path in reversed(workspace.extra):
+        with contextlib.suppress(KubeNotFound):
+            kube.delete(path)
     for plural in ("commitrequests", "watchrules", "gittargets", "gitproviders"):
         for found in kube.list(own_path(plural, namespace=workspace.namespace)).items:
-            try:
+            with contextlib.suppress(KubeNotFound):
                 kube.delete(own_path(plural, namespace=workspace.namespace, name=found["metadata"]["name"]))
-            except KubeNotFound:
-                continue
-    try:
+    with contextlib.suppress(KubeNotFound):
         kube.delete(core_path("namespaces", name=workspace.namespace))
-    except KubeNotFound:
-        return

@@ -42,8 +42,14 @@ class Operator:
         self.lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
+        self._mark = 0
 
-    def start(self, *, extra: Mapping[str, str] | None = None) -> None:
+    @property
+    def kubeconfig(self) -> Path:
+        """What it sees the cluster by."""
+        return Path(self.environment["KUBECONFIG"])
+
+    def start(self, *, extra: Mapping[str, str] | None = None, wait: bool = True) -> None:
         """Start and wait for the line ``ready``. Raises TimeoutError with what was printed."""
         process = subprocess.Popen(
             [sys.executable, "manage.py", "up", "--install-crds"],
@@ -55,18 +61,26 @@ class Operator:
             start_new_session=True,
         )
         self._process = process
-        mark = len(self.lines)
+        self._mark = len(self.lines)
         self._reader = threading.Thread(target=self._read, args=(process,), daemon=True)
         self._reader.start()
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait for the line ``ready`` of this start. Raises TimeoutError with what was printed."""
+        process = self._running()
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
-            if "ready" in self.lines[mark:]:
+            if "ready" in self.lines[self._mark :]:
                 return
             if process.poll() is not None:
-                self._reader.join(5)
+                if self._reader is not None:
+                    self._reader.join(5)
                 break
             time.sleep(0.05)
-        raise TimeoutError("the operator did not become ready:\n" + "\n".join(self.lines[mark:][-60:]))
+        printed = "\n".join(self.lines[self._mark :][-60:])
+        raise TimeoutError(f"the operator did not become ready:\n{printed}")
 
     def stop(self) -> int:
         """SIGTERM, and the exit code."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -41,6 +42,8 @@ class Workspace:
         self.folder = folder
         subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(self.repository)], check=True)
         self.git = GitView(self.repository, "main")
+        self.extra: list[str] = []
+        """API paths of cluster-scoped objects that go with the namespace."""
         kube.create(
             core_path("namespaces"),
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
@@ -85,6 +88,92 @@ class Workspace:
     ) -> None:
         """A WatchRule."""
         self.apply("watchrules", "WatchRule", name, {"targetRef": {"name": target}, "rules": list(rules)})
+
+    def cluster_rule(self, rules: Sequence[dict[str, Any]], name: str = "cwr", target: str = "gt") -> str:
+        """A ClusterWatchRule; returns its name, which no other test uses. Removed with the namespace."""
+        full = f"{name}-{self.namespace}"
+        body = {
+            "apiVersion": API,
+            "kind": "ClusterWatchRule",
+            "metadata": {"name": full},
+            "spec": {
+                "targetRef": {"name": target, "namespace": self.namespace},
+                "rules": list(rules),
+            },
+        }
+        self.extra.append(own_path("clusterwatchrules", name=full))
+        self.kube.create(own_path("clusterwatchrules"), body)
+        return full
+
+    def definition(
+        self,
+        group: str,
+        plural: str = "gizmos",
+        versions: Sequence[str] = ("v1",),
+        storage: str = "",
+        **version: Any,
+    ) -> str:
+        """A CRD of a namespaced kind with a free schema; returns its path. Removed with the namespace."""
+        kind = plural.capitalize().removesuffix("s")
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        spec = {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {
+                "plural": plural,
+                "singular": kind.lower(),
+                "kind": kind,
+                "listKind": f"{kind}List",
+            },
+            "versions": [
+                {
+                    "name": name,
+                    "served": True,
+                    "storage": name == (storage or versions[0]),
+                    "schema": schema,
+                    **version,
+                }
+                for name in versions
+            ],
+        }
+        body = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{group}"},
+            "spec": spec,
+        }
+        path = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        self.kube.create(path, body)
+        named = f"{path}/{plural}.{group}"
+        self.extra.append(named)
+        until(lambda: self._established(named), f"{plural}.{group} is served")
+        return named
+
+    def _established(self, path: str) -> bool:
+        conditions = self.kube.get(path).get("status", {}).get("conditions", [])
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+    def custom(self, group: str, name: str, plural: str = "gizmos", version: str = "v1", **spec: Any) -> None:
+        """Create an object of a kind made by ``definition``; waits while the API server does not serve it."""
+        body = {
+            "apiVersion": f"{group}/{version}",
+            "kind": plural.capitalize().removesuffix("s"),
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+
+        def create() -> bool:
+            try:
+                self.kube.create(self.path(plural, group=group, version=version), body)
+            except KubeNotFound:
+                return False
+            return True
+
+        until(create, f"{plural}.{group} can be created")
+
+    def patch_own(self, plural: str, name: str, spec: dict[str, Any]) -> None:
+        """Change the spec of one of the project's objects."""
+        self.kube.patch(own_path(plural, namespace=self.namespace, name=name), {"spec": spec})
 
     def apply(self, plural: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
         """Create one of the project's objects."""
@@ -183,6 +272,34 @@ class Workspace:
     def subjects(self) -> list[str]:
         """Commit subjects, newest first."""
         return [commit.subject for commit in self.git.log()]
+
+    def history(self, name: str, branch: str = "main", **where: str) -> list[bytes | None]:
+        """The contents that an object's file has had, oldest first; None where a commit deleted it."""
+        path = self.file(name, **where)
+        git = ["git", f"--git-dir={self.repository}"]
+        log = subprocess.run(
+            [*git, "log", "--reverse", "--format=%H", branch, "--", path], capture_output=True, check=False
+        )
+        found: list[bytes | None] = []
+        for commit in log.stdout.decode().split():
+            shown = subprocess.run(
+                [*git, "cat-file", "blob", f"{commit}:{path}"], capture_output=True, check=False
+            )
+            found.append(shown.stdout if shown.returncode == 0 else None)
+        return found
+
+    def values(self, name: str, key: str = "v") -> list[str]:
+        """What one data entry of a ConfigMap has been in Git, oldest first; empty text where it was gone."""
+        pattern = re.compile(rf'^  {re.escape(key)}: "?([^"\n]*)"?$'.encode(), re.MULTILINE)
+        found = (pattern.search(content or b"") for content in self.history(name))
+        return [match[1].decode() if match else "" for match in found]
+
+    def hook(self, name: str, script: str) -> Path:
+        """A server-side hook of the repository."""
+        path = self.repository / "hooks" / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path
 
     def seed(self, files: dict[str, str | None], message: str = "human", branch: str = "main") -> str:
         """Commit files as a human through a private clone; returns the commit."""
