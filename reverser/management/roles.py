@@ -27,7 +27,7 @@ NAME = "gitops-reverser"
 _READ = ("get", "list", "watch")
 # Following a type takes these two; `get` on a wildcard would reach nodes/proxy and pods/exec as well.
 _FOLLOW = ("list", "watch")
-_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
+_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "impersonate")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,6 +57,9 @@ def operator_grants() -> frozenset[Grant]:
     found.add(Grant(API_GROUP, "commitrequests", "delete"))
     found |= {Grant("apiextensions.k8s.io", "customresourcedefinitions", verb) for verb in _READ}
     found |= {Grant("apiregistration.k8s.io", "apiservices", verb) for verb in _READ}
+    # REST asks whose token it was given, and what that caller may do.
+    found.add(Grant("authentication.k8s.io", "tokenreviews", "create"))
+    found.add(Grant("authorization.k8s.io", "subjectaccessreviews", "create"))
     found.add(Grant("", "namespaces", "get"))
     found.add(Grant("", "events", "create"))
     return frozenset(found)
@@ -88,6 +91,13 @@ def secret_grants() -> frozenset[Grant]:
 def watch_any_grants() -> frozenset[Grant]:
     """Every type of every group, readable: any rule may then name any type."""
     return frozenset(Grant("*", "*", verb) for verb in _FOLLOW)
+
+
+def impersonation_grants() -> frozenset[Grant]:
+    """Acting in a caller's name, for *save* in the admin and in REST. Never part of the shipped roles: who
+    may impersonate anybody may do anything.
+    """
+    return frozenset(Grant("", resource, "impersonate") for resource in ("groups", "users"))
 
 
 def named_grants(
@@ -146,6 +156,11 @@ def standard_roles(subject: Subject) -> list[Manifest]:
         *_bound_cluster_role(f"{NAME}-watch-any", watch_any_grants(), subject),
         *_bound_role(NAME, subject.namespace, command_grants(subject.namespace), subject),
     ]
+
+
+def impersonation_roles(subject: Subject) -> list[Manifest]:
+    """The role of its own that lets *save* act in a caller's name."""
+    return _bound_cluster_role(f"{NAME}-impersonate", impersonation_grants(), subject)
 
 
 def exact_roles(grants: Iterable[Grant], subject: Subject) -> list[Manifest]:

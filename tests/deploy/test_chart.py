@@ -48,6 +48,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "attribution": {"enabled": True, "service": {"type": "ClusterIP", "clusterIP": "10.96.0.50"}}
     },
     "narrow rights": {"rbac": {"watchAny": False, "namedSecrets": False}},
+    "save in a caller's name": {"rbac": {"impersonate": True}},
     "no network policies": {"networkPolicy": {"enabled": False}},
     "no budgets": {**REPLICATED, "podDisruptionBudget": {"enabled": False}},
     "no definitions": {"crds": {"install": False}},

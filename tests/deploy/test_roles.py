@@ -83,11 +83,21 @@ def test_shipped_files_are_what_the_command_prints() -> None:
     kustomize = DEPLOY / "kustomize"
     shipped = [
         manifest
-        for path in ("base", "components/named-secrets", "components/watch-any")
+        for path in (
+            "base",
+            *(f"components/{name}" for name in ("named-secrets", "watch-any", "impersonation")),
+        )
         for manifest in parsed((kustomize / path / "rbac.yaml").read_text())
     ]
     order = lambda manifest: (manifest["kind"], manifest["metadata"]["name"])  # noqa: E731
-    assert sorted(shipped, key=order) == sorted(roles.standard_roles(SUBJECT), key=order)
+    printed = [*roles.standard_roles(SUBJECT), *roles.impersonation_roles(SUBJECT)]
+    assert sorted(shipped, key=order) == sorted(printed, key=order)
+
+
+def test_impersonation_is_a_choice() -> None:
+    """No shipped variant impersonates; who may do so may do anything."""
+    for role in roles.standard_roles(SUBJECT):
+        assert all("impersonate" not in rule["verbs"] for rule in role.get("rules", ()))
 
 
 @pytest.mark.parametrize("answer", ["standard", "exact"])
@@ -122,6 +132,8 @@ def test_the_product_may_write_nothing_but_its_own() -> None:
         *((f"{own}/status", "update") for own in roles.OWN),
         ("commitrequests", "delete"),
         ("events", "create"),
+        ("tokenreviews", "create"),
+        ("subjectaccessreviews", "create"),
         ("secrets", "create"),
         ("secrets", "update"),
         ("leases", "create"),

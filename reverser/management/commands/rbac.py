@@ -30,6 +30,12 @@ class Command(BaseCommand):
             "--for-rules", action="store_true", help="generate for the configuration in the cluster"
         )
         parser.add_argument(
+            "--impersonate",
+            action="store_true",
+            help="print the role that lets save in the admin and in REST act in a caller's name, too; it is "
+            "strong: think about it",
+        )
+        parser.add_argument(
             "--service-account",
             default=roles.NAME,
             metavar="NAME",
@@ -47,6 +53,8 @@ class Command(BaseCommand):
             found = _generated(settings, subject) if options["for_rules"] else roles.standard_roles(subject)
         except ReverserError as error:
             raise CommandError(f"the cluster cannot be read: {error}") from error
+        if options["impersonate"]:
+            found = [*found, *roles.impersonation_roles(subject)]
         documents = (render_document(manifest).decode() for manifest in found)
         self.stdout.write("---\n".join(documents), ending="")
 
