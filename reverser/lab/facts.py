@@ -1,0 +1,234 @@
+"""What attribution takes for granted about API servers, each with the scenario that proves it.
+
+``check`` reads the traces of that scenario; it is run on the committed corpus and on every new recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A statement, where it is used, and how a scenario proves it."""
+
+    statement: str
+    used_in: str
+    scenario: str
+    check: Callable[[Obj], bool]
+
+
+def _audit(trace: Obj, verb: str) -> list[Obj]:
+    return [event for event in trace["audit"] if event["verb"] == verb]
+
+
+def _seen(trace: Obj, kind: str) -> list[Obj]:
+    return [event["object"] for event in trace["watch"] if event["type"] == kind]
+
+
+def _version(obj: Any) -> str:
+    return str(((obj or {}).get("metadata") or {}).get("resourceVersion", ""))
+
+
+def _create_joins(trace: Obj) -> bool:
+    (event,), (added,) = _audit(trace, "create"), _seen(trace, "ADDED")
+    made = event["responseObject"]["metadata"]
+    return made["uid"] == added["metadata"]["uid"] and _version(event["responseObject"]) == _version(added)
+
+
+def _reference_lacks_uid(trace: Obj) -> bool:
+    (event,) = _audit(trace, "create")
+    return "uid" not in event["objectRef"] and "resourceVersion" not in event["objectRef"]
+
+
+def _generated(trace: Obj) -> bool:
+    (event,) = _audit(trace, "create")
+    return not event["objectRef"].get("name") and bool(event["responseObject"]["metadata"]["name"])
+
+
+def _writes_join(trace: Obj) -> bool:
+    made = [_version(event["responseObject"]) for event in trace["audit"]]
+    seen = [_version(obj) for kind in ("ADDED", "MODIFIED") for obj in _seen(trace, kind)]
+    return made == seen
+
+
+def _precondition_in_reference(trace: Obj) -> bool:
+    (event,) = _audit(trace, "update")
+    return bool(event["objectRef"]["resourceVersion"] == _version(event["requestObject"])) and (
+        event["objectRef"]["resourceVersion"] != _version(event["responseObject"])
+    )
+
+
+def _impersonation(trace: Obj) -> bool:
+    event = _audit(trace, "patch")[0]
+    claims = event["impersonatedUser"].get("extra") or {}
+    return "configbutler.ai/claims/email" in claims and event["impersonatedUser"]["username"] == "carol"
+
+
+def _applies_are_patches(trace: Obj) -> bool:
+    operations = [review["operation"] for review in trace["admission"]]
+    return len(_audit(trace, "patch")) == 2 and operations == ["CREATE", "UPDATE"]
+
+
+def _no_op_repeats_version(trace: Obj) -> bool:
+    first, second = _audit(trace, "patch")
+    same = _version(first["responseObject"]) == _version(second["responseObject"])
+    return same and len(_seen(trace, "ADDED")) == 1 and not _seen(trace, "MODIFIED")
+
+
+def _no_op_update_shows(trace: Obj) -> bool:
+    (event,) = _audit(trace, "update")
+    return _version(event["requestObject"]) == _version(event["responseObject"]) and not _seen(
+        trace, "MODIFIED"
+    )
+
+
+def _conflict(trace: Obj) -> bool:
+    (event,) = _audit(trace, "update")
+    return event["responseStatus"]["code"] == 409 and len(_seen(trace, "MODIFIED")) == 1
+
+
+def _dry_run(trace: Obj) -> bool:
+    asked = [event for event in trace["audit"] if "dryRun=All" in event["requestURI"]]
+    return len(asked) == 2 and [obj["metadata"]["name"] for obj in _seen(trace, "ADDED")] == ["a"]
+
+
+def _rejected(trace: Obj) -> bool:
+    (event,) = _audit(trace, "create")
+    return event["responseStatus"]["code"] == 403 and not _seen(trace, "ADDED")
+
+
+def _plain_delete(trace: Obj) -> bool:
+    (event,), (gone,) = _audit(trace, "delete"), _seen(trace, "DELETED")
+    answer = event["responseObject"]
+    details = bool(answer["kind"] == "Status" and answer["details"]["uid"] == gone["metadata"]["uid"])
+    return details and not _version(answer) and "uid" not in event["objectRef"]
+
+
+def _held_delete(trace: Obj) -> bool:
+    (asked,), (cleared,), (gone,) = _audit(trace, "delete"), _audit(trace, "patch"), _seen(trace, "DELETED")
+    marked = _seen(trace, "MODIFIED")[0]
+    versions = {_version(asked["responseObject"]), _version(cleared["responseObject"])}
+    return "deletionTimestamp" in marked["metadata"] and _version(gone) not in versions
+
+
+def _collection(trace: Obj) -> bool:
+    (event,) = _audit(trace, "deletecollection")
+    items = event["responseObject"]["items"]
+    gone = _seen(trace, "DELETED")
+    listed = {item["metadata"]["uid"]: _version(item) for item in items}
+    return (
+        not event["objectRef"].get("name")
+        and listed.keys() == {obj["metadata"]["uid"] for obj in gone}
+        and not set(listed.values()) & {_version(obj) for obj in gone}
+        and [review["operation"] for review in trace["admission"]].count("DELETE") == len(items)
+    )
+
+
+def _scale(trace: Obj) -> bool:
+    (event,) = (e for e in _audit(trace, "patch") if e["objectRef"].get("subresource") == "scale")
+    answer = event["responseObject"]
+    first = _seen(trace, "MODIFIED")[0]
+    return bool(
+        answer["kind"] == "Scale"
+        and answer["metadata"]["uid"] == first["metadata"]["uid"]
+        and _version(answer) == _version(first)
+    )
+
+
+def _replay_marker(trace: Obj) -> bool:
+    first = trace["watch"][0]
+    annotations = first["object"]["metadata"].get("annotations") or {}
+    return first["type"] == "BOOKMARK" and annotations.get("k8s.io/initial-events-end") == "true"
+
+
+FACTS = (
+    Fact(
+        "a creation's answer has the uid and version that the watch shows",
+        "webhooks/evidence.py",
+        "create",
+        _create_joins,
+    ),
+    Fact(
+        "a creation's reference has neither uid nor version",
+        "webhooks/evidence.py",
+        "create",
+        _reference_lacks_uid,
+    ),
+    Fact("a replay ends with a marked bookmark", "watchers/session.py", "create", _replay_marker),
+    Fact("a generated name is in the answer alone", "webhooks/evidence.py", "generate-name", _generated),
+    Fact(
+        "each write's answer has the version of its own watch event",
+        "watchers/evidence.py",
+        "update",
+        _writes_join,
+    ),
+    Fact(
+        "an update's reference has the old version",
+        "webhooks/evidence.py",
+        "update",
+        _precondition_in_reference,
+    ),
+    Fact("an impersonated user's claims are beside its name", "webhooks/people.py", "update", _impersonation),
+    Fact(
+        "server-side apply is a patch to audit, CREATE or UPDATE to admission",
+        "webhooks/gate.py",
+        "apply",
+        _applies_are_patches,
+    ),
+    Fact(
+        "an apply that changes nothing answers with somebody else's version",
+        "watchers/evidence.py",
+        "no-op-apply",
+        _no_op_repeats_version,
+    ),
+    Fact(
+        "an update that changes nothing repeats its own version",
+        "webhooks/gate.py",
+        "no-op-update",
+        _no_op_update_shows,
+    ),
+    Fact("a conflict is audited and never watched", "webhooks/gate.py", "stale-update", _conflict),
+    Fact("a dry run is audited and never watched", "webhooks/gate.py", "dry-run", _dry_run),
+    Fact("a refused request is audited and never watched", "webhooks/gate.py", "rejected", _rejected),
+    Fact(
+        "a plain deletion's uid is in the details of its answer alone",
+        "webhooks/evidence.py",
+        "delete",
+        _plain_delete,
+    ),
+    Fact(
+        "with a finalizer, the end has a version that no audit event shows",
+        "watchers/evidence.py",
+        "delete-held",
+        _held_delete,
+    ),
+    Fact(
+        "a collection's deletion is one nameless event that lists its members",
+        "webhooks/evidence.py",
+        "delete-collection",
+        _collection,
+    ),
+    Fact(
+        "a scale request answers with its parent's uid and new version",
+        "webhooks/evidence.py",
+        "scale-status",
+        _scale,
+    ),
+)
+
+
+def broken(traces: dict[str, Obj]) -> list[Fact]:
+    """The facts that these traces do not prove; those whose scenario is missing are left out."""
+    return [fact for fact in FACTS if fact.scenario in traces and not _holds(fact, traces[fact.scenario])]
+
+
+def _holds(fact: Fact, trace: Obj) -> bool:
+    try:
+        return fact.check(trace)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return False

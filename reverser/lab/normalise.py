@@ -1,0 +1,70 @@
+"""Recorded documents with everything that differs from run to run replaced by what stays: relations.
+
+The same value is the same placeholder within a scenario; resourceVersions are numbered by their order. So two
+recordings of one behaviour are equal texts, and a difference between two servers is a difference to read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_DROPPED = frozenset({"managedFields", "sourceIPs", "userAgent", "level", "stage", "selfLink"})
+_UIDS = frozenset({"uid", "auditID"})
+
+
+def normalise(records: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """The records of one scenario in a form that compares. ``records`` is not changed."""
+    versions = sorted({int(text) for text in _versions(records)})
+    names: dict[str, str] = {namespace: "<namespace>"}
+    ranks = {str(version): f"<rv:{number}>" for number, version in enumerate(versions, 1)}
+    result = _walk(records, names, ranks, "")
+    assert isinstance(result, dict)
+    return result
+
+
+def _versions(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key == "resourceVersion" and isinstance(inner, str) and inner.isdigit():
+                yield inner
+            elif key not in _DROPPED:
+                yield from _versions(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _versions(inner)
+
+
+def _walk(value: Any, names: dict[str, str], ranks: Mapping[str, str], field: str) -> Any:
+    if isinstance(value, Mapping):
+        generated = isinstance(value.get("generateName"), str) and isinstance(value.get("name"), str)
+        if generated:
+            names.setdefault(value["name"], f"{value['generateName']}<generated>")
+        found = {
+            key: _walk(inner, names, ranks, key)
+            for key, inner in value.items()
+            if key not in _DROPPED and not (key == "annotations" and _about_authorization(inner))
+        }
+        return {key: inner for key, inner in found.items() if inner is not None}
+    if isinstance(value, list):
+        return [_walk(inner, names, ranks, field) for inner in value]
+    return _text(value, names, ranks, field) if isinstance(value, str) else value
+
+
+def _text(value: str, names: dict[str, str], ranks: Mapping[str, str], field: str) -> str:
+    if field == "resourceVersion":
+        return ranks.get(value, value)
+    if field in _UIDS:
+        number = sum(1 for known in names.values() if known.startswith(f"<{field}:")) + 1
+        return names.setdefault(value, f"<{field}:{number}>") if value else value
+    value = _TIME.sub("<time>", value)
+    for known, placeholder in names.items():
+        if len(known) > 4 and known in value:
+            value = value.replace(known, placeholder)
+    return value
+
+
+def _about_authorization(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(str(key).startswith("authorization.k8s.io/") for key in value)

@@ -1,0 +1,229 @@
+"""Runs the scenarios against an API server and keeps what its watch, audit stream and admission show.
+
+The API server must be told to post its audit events here; admission is registered by the lab itself, for its
+own namespaces, and unregistered at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from reverser.errors import KubeNotFound, ReverserError
+from reverser.kube.aio import AsyncKube
+from reverser.kube.paths import core_path, resource_path
+from reverser.kube.sync import Kube
+from reverser.lab.normalise import normalise
+from reverser.lab.scenarios import DENIED, Actor, Scenario
+from reverser.quantities import Address
+from reverser.sandbox.pki import Authority
+from webhooks.http import BadBody, Environ, StartResponse, answer, read_body, say
+from webhooks.server import Limits, Server
+from webhooks.tls import Certificates
+
+MAX_BODY = 32 * 2**20
+QUIET_SECONDS = 2.5
+SANDBOX_QUIET_SECONDS = 0.8
+LONGEST_SECONDS = 30.0
+_WEBHOOKS = resource_path("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
+_LABEL = "lab.configbutler.ai/run"
+Obj = dict[str, Any]
+
+
+class Receiver:
+    """Takes audit events on one address, admission reviews on another."""
+
+    def __init__(self) -> None:
+        self.audit: list[Obj] = []
+        self.reviews: list[Obj] = []
+        self._lock = threading.Lock()
+
+    def count(self) -> int:
+        """How much has come."""
+        with self._lock:
+            return len(self.audit) + len(self.reviews)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Keep what comes; allow everything but one name."""
+        try:
+            body = orjson.loads(read_body(environ, MAX_BODY))
+        except (BadBody, orjson.JSONDecodeError) as error:
+            return say(start_response, 400, f"not understood: {error}")
+        if environ.get("PATH_INFO") == "/audit-webhook":
+            with self._lock:
+                self.audit += body.get("items") or []
+            return say(start_response, 200, "recorded")
+        request = body.get("request") or {}
+        with self._lock:
+            self.reviews.append(request)
+        response: Obj = {"uid": request.get("uid"), "allowed": request.get("name") != DENIED}
+        if not response["allowed"]:
+            response["status"] = {"message": "denied by the lab", "code": 403}
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        return answer(start_response, 200, orjson.dumps(review), content_type="application/json")
+
+
+@contextmanager
+def served(receiver: Receiver, address: Address, certificates: Certificates | None = None) -> Iterator[int]:
+    """The receiver on an address; yields the port. Raises OSError where it cannot be bound."""
+    if certificates is not None:
+        certificates.load()
+    server = Server(address, receiver, limits=Limits(body=MAX_BODY, drain=1.0), certificates=certificates)
+    server.prepare()
+    threading.Thread(target=server.serve, name="lab", daemon=True).start()
+    try:
+        yield server.port
+    finally:
+        server.stop()
+
+
+def own_certificates(folder: Path) -> tuple[Certificates, bytes]:
+    """Certificates for this machine's loopback names, and their CA."""
+    authority = Authority()
+    pair = authority.serving()
+    (folder / "tls.crt").write_bytes(pair.cert)
+    (folder / "tls.key").write_bytes(pair.key)
+    return Certificates(folder), authority.pair.cert
+
+
+@contextmanager
+def registered(kube: Kube, run: str, url: str, ca: bytes) -> Iterator[None]:
+    """The admission registration, for labelled namespaces alone."""
+    name = f"gitops-reverser-lab-{run}"
+    hook = {
+        "name": "lab.configbutler.ai",
+        "rules": [
+            {
+                "operations": ["*"],
+                "apiGroups": ["", "apps"],
+                "apiVersions": ["v1"],
+                "resources": ["*"],
+                "scope": "Namespaced",
+            }
+        ],
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(ca).decode()},
+        "namespaceSelector": {"matchLabels": {_LABEL: run}},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        "admissionReviewVersions": ["v1"],
+    }
+    body = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [hook],
+    }
+    kube.create(_WEBHOOKS, body)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(KubeNotFound):
+            kube.delete(f"{_WEBHOOKS}/{name}")
+
+
+async def record(
+    scenarios: Sequence[Scenario],
+    *,
+    kubeconfig: str | None,
+    receiver: Receiver,
+    run: str,
+    tell: Callable[[str], None],
+    quiet: float = QUIET_SECONDS,
+) -> dict[str, Obj]:
+    """The normalised traces by scenario. Raises the error tree's classes for a cluster that is not usable."""
+    kube = Kube.connect(kubeconfig)
+    stream = await AsyncKube.connect(kubeconfig)
+    found: dict[str, Obj] = {}
+    try:
+        for scenario in scenarios:
+            tell(f"{scenario.id}: {scenario.title}")
+            found[scenario.id] = await _one(
+                scenario, kube=kube, stream=stream, receiver=receiver, run=run, quiet=quiet
+            )
+    finally:
+        await stream.close()
+        kube.close()
+    return found
+
+
+async def _one(
+    scenario: Scenario, *, kube: Kube, stream: AsyncKube, receiver: Receiver, run: str, quiet: float
+) -> Obj:
+    namespace = f"lab-{scenario.id}-{uuid.uuid4().hex[:6]}"
+    meta = {"name": namespace, "labels": {_LABEL: run}}
+    await asyncio.to_thread(kube.create, core_path("namespaces"), {"metadata": meta})
+    events: list[Obj] = []
+    path = resource_path(scenario.group, "v1", scenario.resource, namespace=namespace)
+    opened = asyncio.Event()
+    follower = asyncio.create_task(_follow(stream, path, events, opened))
+    try:
+        await asyncio.wait_for(opened.wait(), LONGEST_SECONDS)
+        await asyncio.to_thread(scenario.run, Actor(kube, namespace))
+        await _settle(lambda: len(events) + receiver.count(), quiet)
+    finally:
+        follower.cancel()
+        await asyncio.wait((follower,))
+        with contextlib.suppress(ReverserError):
+            await asyncio.to_thread(kube.delete, core_path("namespaces", name=namespace))
+    records = {
+        "id": scenario.id,
+        "title": scenario.title,
+        "watch": [event for event in events if _about(event["object"], namespace, scenario)],
+        "audit": [
+            event
+            for event in receiver.audit
+            if (event.get("objectRef") or {}).get("namespace") == namespace
+            and (event["objectRef"].get("resource")) == scenario.resource
+            and event.get("stage") == "ResponseComplete"
+        ],
+        "admission": [
+            review
+            for review in receiver.reviews
+            if review.get("namespace") == namespace
+            and (review.get("resource") or {}).get("resource") == scenario.resource
+        ],
+    }
+    return normalise(records, namespace)
+
+
+def _about(obj: Obj, namespace: str, scenario: Scenario) -> bool:
+    """Whether a watch event belongs to the scenario: the server's own objects of a new namespace do not."""
+    meta = obj.get("metadata") or {}
+    return "annotations" in meta or (
+        meta.get("namespace") == namespace
+        and not (scenario.resource == "configmaps" and meta.get("name") == "kube-root-ca.crt")
+    )
+
+
+async def _follow(kube: AsyncKube, path: str, events: list[Obj], opened: asyncio.Event) -> None:
+    query = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": "300",
+    }
+    async with await kube.watch(path, query, silence=300, timeout=LONGEST_SECONDS) as stream:
+        async for event in stream:
+            opened.set()
+            events.append({"type": event.type, "object": dict(event.object)})
+
+
+async def _settle(count: Callable[[], int], quiet: float) -> None:
+    """Until nothing new has come for a while."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + LONGEST_SECONDS
+    known, since = count(), loop.time()
+    while loop.time() < min(end, since + quiet):
+        await asyncio.sleep(0.1)
+        if count() != known:
+            known, since = count(), loop.time()
