@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from .facts import DocumentFact, FileFacts, IndexCache, read_facts
 from .identity import NameKey, ObjectKey, is_known_cluster_scoped
-from .ignore import IGNORE_FILE, NO_RULES, IgnoreRules, parse_ignore
+from .ignore import IGNORE_FILE, NO_RULES, IgnoreRules, parse_ignore, refused_rules
 from .kustomize.context import KustomizeContext, build_context, resolve_entry
 from .kustomize.model import Kustomization, parse_kustomization
 from .kustomize.outside import Outside, read_outside
 from .limits import DEFAULT_LIMITS, Limits
 from .roles import Role, role_of
-from .tree import MODE_FILE, RepositoryTree, Tree, TreeEntry, blob_id
+from .tree import MODE_FILE, MODE_SUBMODULE, MODE_SYMLINK, RepositoryTree, Tree, TreeEntry, blob_id
 
 Reader = Callable[[str], bytes]
 
@@ -204,12 +204,13 @@ class Inventory:
     def _read_rules(self, fresh: Sequence[TreeEntry], read: Reader) -> None:
         found = next((entry for entry in fresh if entry.path == IGNORE_FILE), None)
         self.rules = NO_RULES
-        if (
-            found is not None
-            and found.mode not in (0o120000, 0o160000)
-            and found.size <= self.limits.file_bytes
-        ):
-            self.rules = parse_ignore(read(found.blob))
+        if found is None or found.mode in (MODE_SYMLINK, MODE_SUBMODULE):
+            return
+        self.rules = (
+            parse_ignore(read(found.blob))
+            if found.size <= self.limits.file_bytes
+            else refused_rules(found.size, self.limits.file_bytes)
+        )
 
     def _apply(
         self,
