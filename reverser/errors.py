@@ -43,7 +43,11 @@ class TransientError(ReverserError):
 
 
 class KubeUnavailable(TransientError):
-    """The API server cannot be reached, timed out or answered 5xx."""
+    """The API server cannot be reached (``status`` 0), timed out or answered 5xx."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None, status: int = 0) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.status = status
 
 
 class KubeThrottled(TransientError):

@@ -47,6 +47,9 @@ T = TypeVar("T")
 STAGE_ITEMS = 200
 STAGE_BYTES = 512 * 1024
 PUMP = 1024
+INTERNAL_ERROR = 500
+RESUME_ATTEMPTS = 3
+"""A version that so many attempts in a row got 500 for is taken to be of no use."""
 STREAMING_FIELDS = frozenset({"sendInitialEvents", "resourceVersionMatch"})
 
 
@@ -158,9 +161,10 @@ class Session:
         except (KubeGone, KubeInvalid):
             self._expired()
             return True
-        except KubeUnavailable:
-            state.resume_failures += 1
-            state.must_replay = state.resume_failures >= 2
+        except KubeUnavailable as error:
+            # A server may answer 500 to a version that it cannot use; one that is away says nothing of it.
+            state.resume_failures += error.status == INTERNAL_ERROR
+            state.must_replay = state.resume_failures >= RESUME_ATTEMPTS
             raise
         state.resume_failures = 0
         async with stream:

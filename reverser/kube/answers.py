@@ -70,7 +70,7 @@ def status_error(
         return KubeThrottled(message, retry_after=retry_after)
     if 400 <= code < 500 and code != 408:
         return KubeInvalid(message, status=code, causes=_causes(details))
-    return KubeUnavailable(message, retry_after=retry_after)
+    return KubeUnavailable(message, retry_after=retry_after, status=code)
 
 
 def _causes(details: Mapping[str, Any]) -> tuple[FieldCause, ...]:

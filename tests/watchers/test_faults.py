@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,15 @@ FAULTS: dict[str, Callable[[Faults], object]] = {
     "410 again and again": lambda f: (f.answer(410, WATCH, times=4), f.drop_watches("configmaps")),
     "429": lambda f: (f.answer(429, WATCH, times=2, retry_after=0), f.drop_watches("configmaps")),
     "503": lambda f: (f.answer(503, WATCH, times=3), f.drop_watches("configmaps")),
+    "503 for long": lambda f: (f.answer(503, WATCH, times=6), f.drop_watches("configmaps")),
     "500": lambda f: (f.answer(500, WATCH, times=2), f.drop_watches("configmaps")),
     "403 for a while": lambda f: (f.answer(403, WATCH, times=2), f.drop_watches("configmaps")),
     "401 once": lambda f: (f.answer(401, WATCH, times=1), f.drop_watches("configmaps")),
     "discovery empty": lambda f: f.answer(404, r"^/apis?$", times=4),
 }
+
+RESUMED = frozenset(FAULTS) - {"410 by HTTP", "410 by ERROR", "410 again and again"}
+"""Faults after which the server still has its history: every single change arrives."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -70,8 +75,11 @@ async def test_no_change_is_lost_and_none_is_invented(bench: Bench, cluster: Clu
     await bench.mirrored(uid)
     cluster.patch("a", {"data": {"v": "9"}})
     await bench.mirrored(uid)
-    versions = [int(event.resource_version) for event in await bench.journal().events("a")]
+    events = await bench.journal().events("a")
+    versions = [int(event.resource_version) for event in events]
     assert versions == sorted(set(versions))
+    if fault in RESUMED:
+        assert [json.loads(event.body)["data"]["v"] for event in events] == ["2", "3", "4", "5", "9"]
     await bench.streaming(uid, 1)
 
 
