@@ -27,8 +27,7 @@ from webhooks import metrics
 from webhooks.evidence import COLLECTION, facts_of, subject_of, timestamp
 from webhooks.gate import MUTATING, Outcome, refuse, verb_of
 from webhooks.http import BadBody, Environ, StartResponse, read_body, say
-from webhooks.people import person
-from webhooks.shapes import child
+from webhooks.people import impersonated
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +158,7 @@ class AuditIngress:
         now = self._wall()
         for event in events:
             _count(event, Outcome.QUEUED)
-            if person(child(event, "impersonatedUser")).username:
+            if impersonated(event):
                 self._tell("first impersonated event recorded")
             _measure(event, now)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from reverser.store.attribution import REMOVALS, Fact
 from webhooks.gate import verb_of, version_of
-from webhooks.people import effective
+from webhooks.people import effective, impersonated
 from webhooks.shapes import child, text
 
 COLLECTION = "deletecollection"
@@ -76,6 +76,7 @@ def facts_of(event: Mapping[str, Any]) -> list[Fact]:
         "email": who.email,
         "verb": verb,
         "subresource": text(child(event, "objectRef").get("subresource")),
+        "impersonator": text(child(event, "user").get("username")) if impersonated(event) else "",
         "audit_id": text(event.get("auditID")),
         "stage_timestamp": timestamp(event.get("stageTimestamp")),
         "received_timestamp": timestamp(event.get("requestReceivedTimestamp")),

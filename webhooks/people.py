@@ -22,7 +22,11 @@ def person(user: Mapping[str, Any]) -> Author:
     return Author(text(user.get("username")), first(extra.get(DISPLAY_NAME)), first(extra.get(EMAIL)))
 
 
+def impersonated(event: Mapping[str, Any]) -> bool:
+    """Whether an audit event's request was made in somebody else's name."""
+    return bool(text(child(event, "impersonatedUser").get("username")))
+
+
 def effective(event: Mapping[str, Any]) -> Author:
     """Who an audit event's request acted as: the impersonated user, where there is one."""
-    impersonated = person(child(event, "impersonatedUser"))
-    return impersonated if impersonated.username else person(child(event, "user"))
+    return person(child(event, "impersonatedUser" if impersonated(event) else "user"))

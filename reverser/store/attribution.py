@@ -55,6 +55,8 @@ class Fact:
     stage_timestamp: str = ""
     received_timestamp: str = ""
     """When the API server got the request: a change seen before cannot be its doing."""
+    impersonator: str = ""
+    """Who acted in the author's name; kept for people, it names nobody."""
     surely_wrote: bool = False
     """The request cannot have been one that changed nothing: a create, or an update with the old version."""
 
@@ -91,6 +93,7 @@ _FIELDS = {
     "stage_timestamp": "stageTimestamp",
     "received_timestamp": "requestReceivedTimestamp",
     "resource_version": "resourceVersion",
+    "impersonator": "impersonator",
 }
 
 

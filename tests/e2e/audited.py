@@ -1,17 +1,22 @@
 """An installation with attribution and admission on, beside a sandbox whose audit stream passes through here.
 
 The relay lets a test hold back or drop what the audit stream says of one user, as slow or broken senders do.
+Scenarios mostly wait, and each has a namespace and a repository of its own, so they run at the same time: a
+test that is a scenario only asks for how it went. Tests that stop the operator run when no scenario does.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,8 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
+import yaml
 
-from reverser.kube.paths import resource_path
+from reverser.errors import KubeNotFound
+from reverser.kube.paths import own_path, resource_path
 from reverser.kube.sync import Kube
 from reverser.sandbox.pki import Authority
 from reverser.supervision.processes import Supervisor
@@ -29,6 +37,8 @@ from tests.e2e.operator import Operator, free_port
 from tests.e2e.workspace import Workspace
 
 Event = dict[str, Any]
+AT_ONCE = 6
+SCENARIO_SECONDS = 280.0
 WEBHOOKS = resource_path("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
 
 
@@ -44,10 +54,10 @@ class Relay:
 
     port: int
     context: ssl.SSLContext
-    hold: dict[str, float] = field(default_factory=dict)
-    """Seconds that the events of a user are held back."""
-    drop: set[str] = field(default_factory=set)
-    """Users whose events get lost."""
+    hold: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Seconds that the events of a user in a namespace are held back, by (namespace, user)."""
+    drop: set[tuple[str, str]] = field(default_factory=set)
+    """Whose events get lost."""
     seen: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -72,21 +82,16 @@ class Relay:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/audit-webhook"
 
-    def clear(self) -> None:
-        """Pass everything on at once again."""
-        self.hold.clear()
-        self.drop.clear()
-
     def take(self, events: list[Event]) -> int:
         """The status for the sender: that of what goes on at once."""
         self.seen += events
         now = []
         for event in events:
-            user = user_of(event)
-            if user in self.drop:
+            about = (str((event.get("objectRef") or {}).get("namespace")), user_of(event))
+            if about in self.drop:
                 continue
-            if user in self.hold:
-                timer = threading.Timer(self.hold[user], self._send, args=([event],))
+            if about in self.hold:
+                timer = threading.Timer(self.hold[about], self._send, args=([event],))
                 timer.daemon = True
                 timer.start()
             else:
@@ -248,10 +253,95 @@ def installation(folder: Path, **settings: str) -> Iterator[Installation]:
         relay.close()
 
 
+Scenario = Callable[[Installation, Callable[[], Workspace]], None]
+_SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(function: Scenario) -> Callable[..., None]:
+    """Makes a test of a scenario that runs beside the others."""
+    name = f"{function.__module__}.{function.__name__}"
+    _SCENARIOS[name] = function
+
+    def test(board: Board) -> None:
+        board.result(name)
+
+    test.__name__, test.__doc__, test.__module__ = function.__name__, function.__doc__, function.__module__
+    return test
+
+
+class Board:
+    """Runs the scenarios that were asked for."""
+
+    def __init__(self, lab: Installation, folder: Path, names: Iterable[str]) -> None:
+        self._lab = lab
+        self._folder = folder
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="scenario")
+        self._running = {name: self._pool.submit(self._run, name) for name in names if name in _SCENARIOS}
+
+    def space(self) -> Workspace:
+        """A namespace and repository of its own."""
+        folder = self._folder / uuid.uuid4().hex[:8]
+        folder.mkdir()
+        return Workspace(self._lab.kube, f"who-{folder.name}", folder)
+
+    def _run(self, name: str) -> None:
+        """One scenario; what it made is removed if it went well."""
+        made: list[Workspace] = []
+
+        def space() -> Workspace:
+            made.append(self.space())
+            return made[-1]
+
+        _SCENARIOS[name](self._lab, space)
+        for workspace in made:
+            for plural in ("commitrequests", "watchrules", "gittargets", "gitproviders"):
+                path = own_path(plural, namespace=workspace.namespace)
+                for found in self._lab.kube.list(path).items:
+                    with contextlib.suppress(KubeNotFound):
+                        self._lab.kube.delete(f"{path}/{found['metadata']['name']}")
+
+    def result(self, name: str) -> None:
+        """Raises what the scenario raised."""
+        self._running[name].result(SCENARIO_SECONDS)
+
+    def wait(self) -> None:
+        """Until no scenario runs."""
+        wait(self._running.values(), SCENARIO_SECONDS)
+
+    def close(self) -> None:
+        """Forget what has not begun."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """One installation with everything on."""
+    with installation(tmp_path_factory.mktemp("audited")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def board(
+    lab: Installation, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Board]:
+    """The scenarios of this session, running."""
+    names = [
+        f"{item.nodeid.partition('.py')[0].replace('/', '.')}.{item.name}" for item in request.session.items
+    ]
+    made = Board(lab, tmp_path_factory.mktemp("spaces"), names)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def alone(lab: Installation, board: Board) -> Installation:
+    """The installation when no scenario runs, to be stopped and started."""
+    board.wait()
+    return lab
+
+
 def webhook(port: int, authority: Authority) -> dict[str, Any]:
     """The registration that deploy/apiserver ships, for an address instead of a Service."""
-    import yaml
-
     path = Path(__file__).resolve().parents[2] / "deploy" / "apiserver" / "validating-webhook.yaml"
     config: dict[str, Any] = yaml.safe_load(path.read_text())
     client = {

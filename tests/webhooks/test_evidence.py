@@ -82,6 +82,7 @@ def test_identities_are_never_mixed() -> None:
     assert (only(event).author, only(event).display_name, only(event).email) == ("root", "Root", "r@lab.test")
     event["impersonatedUser"] = {"username": "alice", "extra": {"configbutler.ai/claims/email": []}}
     assert (only(event).author, only(event).display_name, only(event).email) == ("alice", "", "")
+    assert only(event).impersonator == "root"
     event["impersonatedUser"] = {"username": ""}
     assert only(event).author == "root"
 
