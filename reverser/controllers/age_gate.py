@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from reverser.controllers.conditions import FALSE, SECRET_BLOCKED, SECRET_STEADY, STEADY, TRUE
@@ -59,11 +60,11 @@ class AgeGate:
         uid, now = target.meta.uid, self._clock()
         generation, finding, until = self._known.get(uid, (-1, NOT_REQUIRED, now))
         if generation == target.meta.generation and now < until:
-            return EncryptionReport(finding)
+            return EncryptionReport(finding, stands=until - now)
         report = await self._judge(target)
         stands = (SECRET_STEADY if report.finding.ok else SECRET_BLOCKED) - 1.0
         self._known[uid] = (target.meta.generation, report.finding, now + stands)
-        return report
+        return replace(report, stands=stands)
 
     async def _judge(self, target: GitTarget) -> EncryptionReport:
         encryption = target.encryption

@@ -8,6 +8,7 @@ controller was running.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -45,6 +46,8 @@ class EncryptionReport:
 
     finding: Finding
     happenings: tuple[Happening, ...] = ()
+    stands: float = math.inf
+    """Seconds for which the finding is not judged again; a look is due then."""
 
 
 class TargetChecks(Protocol):
@@ -99,10 +102,10 @@ class TargetReconciler:
             rival=self._rival(target),
             placement_error=self._checks.check_placement(target),
         )
-        encryption = None
+        encryption, stands = None, math.inf
         if validated.ok:
             report = await self._checks.check_encryption(target)
-            encryption = report.finding
+            encryption, stands = report.finding, report.stands
             for happening in report.happenings:
                 await self._recorder.record(obj, happening)
         worker_error = await self._apply_gate(target, validated, encryption)
@@ -122,7 +125,7 @@ class TargetReconciler:
         await self._writer.write(TARGETS, obj, plan)
         status = self._writer.last_written(uid) or obj.get("status") or {}
         self._projection.target(target, status, url=provider.url if provider is not None else "")
-        return plan.requeue
+        return plan.requeue if plan.requeue is None else min(plan.requeue, stands)
 
     async def _tell(self, obj: Mapping[str, Any], uid: str, observed: Observed) -> None:
         """One Event for each new remark on the folder, and for each object that turned out unsealable."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from reverser.controllers.world import TARGETS
 from reverser.store.keys import target_part
-from reverser.store.model import PathVerdict
+from reverser.store.model import PathVerdict, Scope, StreamRecord, StreamState, TypeRef
 from tests.controllers.cluster import Cluster
-from tests.controllers.test_reconcile import BASE, base
+from tests.controllers.test_reconcile import BASE, ENCRYPTED, base
 from tests.git.helpers import bare
 from tests.git.servers import git_http
 
@@ -60,3 +61,24 @@ async def test_what_cannot_be_sealed_is_named(cluster: Cluster, url: str) -> Non
     await cluster.store.clear_unsealed(uid, [field])
     await cluster.settle()
     assert "safe" not in await cluster.message("GitTarget", "gt", "EncryptionConfigured")
+
+
+async def test_a_secret_in_use_is_looked_at_every_30_seconds(cluster: Cluster, url: str) -> None:
+    """J23: however the looks fall, the next one is due when the last reading of the Secret is 30 s old."""
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    spec = {"providerRef": {"name": "gp"}, "branch": "main", "path": "live", "encryption": ENCRYPTED}
+    await cluster.apply("GitTarget", "gt", spec)
+    uid = await cluster.uid("GitTarget", "gt")
+    await cluster.settle()
+    await cluster.store.write_stream(
+        StreamRecord(
+            Scope(uid, "configmaps", "shop"),
+            TypeRef("", "v1", "configmaps", "ConfigMap", True),
+            StreamState.STREAMING,
+            "AllStreamsReady",
+        )
+    )
+    cluster.secret_clock += 20
+    due = await cluster.look(TARGETS, "shop/gt")
+    assert due is not None
+    assert 20 + due <= 30
