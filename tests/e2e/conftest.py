@@ -14,6 +14,7 @@ import pytest
 from reverser.errors import KubeNotFound
 from reverser.kube.paths import core_path, own_path
 from reverser.kube.sync import Kube
+from tests.e2e.audited import alone, board, lab  # noqa: F401
 from tests.e2e.cluster import running_cluster, wait_for_cluster
 from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace
