@@ -163,7 +163,9 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
+FORMAT_MODULE_PATH = ["reverser.dashboard.formats"]
 LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "admin:index"
 AUTHENTICATION_BACKENDS = [
     "reverser.dashboard.loginlimit.LimitedBackend",
     "django.contrib.auth.backends.ModelBackend",
@@ -186,6 +188,9 @@ UNFOLD = {
     "SITE_HEADER": "GitOps Reverser",
     "SITE_SYMBOL": "history",
     "SITE_URL": None,
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": "reverser.dashboard.navigation.favicon"}
+    ],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": ["reverser.dashboard.navigation.stylesheet"],

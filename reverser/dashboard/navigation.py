@@ -14,6 +14,11 @@ def stylesheet(_request: HttpRequest) -> str:
     return static("reverser/dashboard.css")
 
 
+def favicon(_request: HttpRequest) -> str:
+    """The icon of the tab."""
+    return static("reverser/favicon.svg")
+
+
 def _item(title: str, icon: str, view: str, permission: str) -> dict[str, Any]:
     def allowed(request: HttpRequest) -> bool:
         return request.user.has_perm(permission)

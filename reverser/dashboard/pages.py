@@ -51,7 +51,8 @@ def overview(request: HttpRequest, site: AdminSite, extra: dict[str, Any]) -> Te
         "states": list(State),
         "query": _query(request),
     }
-    if is_fragment(request):
+    context["fragment"] = is_fragment(request)
+    if context["fragment"]:
         response = TemplateResponse(request, "dashboard/overview_live.html", context)
     else:
         context = {**site.each_context(request), "title": site.index_title, **context, **extra}
@@ -80,8 +81,12 @@ def _headline(found: Overview) -> str:
     if not found.total:
         return "No GitTarget exists yet."
     if not found.behind:
-        return f"Git is up to date for all {found.total} target(s)."
-    return f"{found.behind} of {found.total} target(s) may not be up to date in Git."
+        return f"Git is up to date for {_targets(found.total)}."
+    return f"Git may be behind for {found.behind} of {_targets(found.total)}."
+
+
+def _targets(count: int) -> str:
+    return "the one target" if count == 1 else f"{count} targets"
 
 
 def cluster() -> Kube | None:

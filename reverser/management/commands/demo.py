@@ -11,8 +11,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from reverser.flags import add_setting_flags
+from reverser.kube.sync import Kube
+from reverser.rest import peopleroles
 from reverser.sandbox import seeds
-from reverser.supervision.demo import farewell, plan_demo, prepare_demo
+from reverser.supervision.demo import Demo, farewell, plan_demo, prepare_demo
 from reverser.supervision.processes import LogFile
 from reverser.supervision.story import tell, wait_in_step
 from reverser.supervision.up import Up
@@ -61,7 +63,7 @@ class Command(BaseCommand):
             install=True,
             say=say,
             extra=lambda: prepare_demo(demo),
-            before_ready=lambda kube: seeds.plant(kube, demo.repository),
+            before_ready=lambda kube: _plant(kube, demo, config.session_user_prefix),
             on_ready=on_ready,
             output=log,
         )
@@ -73,6 +75,11 @@ class Command(BaseCommand):
             if log is not None:
                 say(f"What the processes said: {log.path}")
             raise SystemExit(code)
+
+
+def _plant(kube: Kube, demo: Demo, prefix: str) -> None:
+    seeds.plant(kube, demo.repository)
+    peopleroles.plant(kube, prefix)
 
 
 def _kubectl() -> str:

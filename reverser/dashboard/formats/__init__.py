@@ -1,0 +1,1 @@
+"""How the admin writes times: as logs do, with their zone."""
