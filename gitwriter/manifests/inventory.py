@@ -18,6 +18,7 @@ from .kustomize.context import KustomizeContext, build_context, resolve_entry
 from .kustomize.model import Kustomization, parse_kustomization
 from .kustomize.outside import Outside, read_outside
 from .limits import DEFAULT_LIMITS, Limits
+from .placement.habits import Habits
 from .roles import Role, role_of
 from .tree import MODE_FILE, MODE_SUBMODULE, MODE_SYMLINK, RepositoryTree, Tree, TreeEntry, blob_id
 
@@ -67,6 +68,7 @@ class Inventory:
         self._by_type: dict[tuple[str, str], frozenset[NameKey]] = {}
         self._repeated: frozenset[NameKey] = frozenset()
         self._derived: dict[object, object] = {}
+        self.habits = Habits()
 
     @classmethod
     def scan(
@@ -156,9 +158,13 @@ class Inventory:
         """The namespace that a document ends up in: the outermost kustomization's, else its own, else
         empty.
         """
-        if is_known_cluster_scoped(ref.fact.group, ref.fact.kind):
+        return self.namespace_of(ref.path, ref.fact)
+
+    def namespace_of(self, path: str, fact: DocumentFact) -> str:
+        """As `effective_namespace`, for a document of a file."""
+        if is_known_cluster_scoped(fact.group, fact.kind):
             return ""
-        return self.context.namespace(ref.path) or ref.fact.namespace
+        return self.context.namespace(path) or fact.namespace
 
     def is_ambiguous(self, ref: DocumentRef) -> bool:
         """True when several kustomizations put a document into different namespaces."""
@@ -192,12 +198,14 @@ class Inventory:
         other._by_name = dict(self._by_name)
         other._by_type = dict(self._by_type)
         other._repeated = self._repeated
+        other.habits = self.habits
         return other
 
     def _reset(self) -> None:
         blank = Inventory(cache=self._cache, limits=self.limits)
         blank.rules = self.rules
         blank._repository = self._repository
+        blank.habits = self.habits
         for name, value in vars(blank).items():
             setattr(self, name, value)
 
