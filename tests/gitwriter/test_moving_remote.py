@@ -1,0 +1,127 @@
+"""A remote that other people write to while windows wait for it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from reverser.store.model import OutcomeKind
+
+from .conftest import World
+from .test_writer import hook, restart, seed, shutdown_write
+
+A = "live/shop/configmaps/a.yaml"
+
+
+def body(value: str, comment: str = "") -> str:
+    return (
+        f"{comment}apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: shop\n"
+        f'data:\n  v: "{value}"\n'
+    )
+
+
+def shown(world: World, commit: str) -> list[str]:
+    """The changed lines of a commit's file a."""
+    done = subprocess.run(
+        ["git", f"--git-dir={world.repository}", "show", "--format=", "-U0", commit, "--", A],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    return [line.replace('"', "") for line in lines if line[:3] in ("+  ", "-  ")]
+
+
+def outcomes(world: World) -> list[OutcomeKind]:
+    return [item.kind for _id, item in world.store.read_outcomes("0-0", 50, 0)]
+
+
+def humans_may(world: World) -> None:
+    """The hook of the scenarios lets a human pass."""
+    hook(world, '[ -n "$HUMAN" ] && exit 0\necho closed >&2\nexit 1')
+
+
+def test_unpushed_windows_are_rebuilt_in_order(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F05, T4: behind a human's commit, each window one step, with its author and message; hashes are new."""
+    monkeypatch.setenv("HUMAN", "1")
+    world.event("a", "0")
+    world.write()
+    humans_may(world)
+    for author, value in (("alice", "1"), ("bob", "2"), ("alice", "3")):
+        world.event("a", value, author=author)
+        restart(world)
+        shutdown_write(world)
+    assert len(world.subjects()) == 1
+    seed(world, "docs/y.md", "by hand\n")
+    hook(world, "exit 0")
+    restart(world)
+    shutdown_write(world)
+    log = world.git.log()
+    assert [commit.author.split(" <")[0] for commit in log[:4]] == ["alice", "bob", "alice", "Human"]
+    steps = [shown(world, commit.sha) for commit in log[:3]]
+    assert steps == [["-  v: 2", "+  v: 3"], ["-  v: 1", "+  v: 2"], ["-  v: 0", "+  v: 1"]]
+    assert {commit.subject for commit in log[:3]} == {"[UPDATE] v1/configmaps/a"}
+    assert world.pending() == 0
+
+
+def test_a_human_was_faster_with_the_same_change(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F06, T5: no commit of ours, the human's comment stays, nothing is left to do."""
+    monkeypatch.setenv("HUMAN", "1")
+    world.event("a", "1")
+    world.write()
+    humans_may(world)
+    world.event("a", "2")
+    shutdown_write(world)
+    assert world.pending() == 1
+    tip = seed(world, A, body("2", "# by hand\n"))
+    hook(world, "exit 0")
+    restart(world)
+    shutdown_write(world)
+    assert world.pending() == 0
+    assert outcomes(world)[-1] is OutcomeKind.NO_CHANGE
+    assert world.git.read(A) == body("2", "# by hand\n").encode()
+    assert world.subjects()[0] != "[UPDATE] v1/configmaps/a"
+    assert tip is None or world.git.tip() == tip
+
+
+def test_a_pending_commit_survives_the_deletion_of_its_branch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F11 (b), F03, Z8: the branch goes while a push waits; it is built anew on the default branch."""
+    monkeypatch.setenv("HUMAN", "1")
+    world.event("a", "1")
+    world.write()
+    humans_may(world)
+    world.event("a", "2")
+    shutdown_write(world)
+    git = ["git", f"--git-dir={world.repository}"]
+    subprocess.run([*git, "update-ref", "refs/heads/base", world.git.tip()], check=True)
+    subprocess.run([*git, "symbolic-ref", "HEAD", "refs/heads/base"], check=True)
+    base = world.git.tip()
+    subprocess.run([*git, "update-ref", "-d", "refs/heads/main"], check=True)
+    hook(world, "exit 0")
+    restart(world)
+    shutdown_write(world)
+    assert world.git.read(A) == body("2").encode()
+    assert base in [commit.sha for commit in world.git.log()]
+    assert world.store.read_marks(world.target.uid)[world.scope()].needs_replay
+
+
+def test_two_targets_never_share_a_commit(world: World) -> None:
+    """F16: interleaved changes of two folders on one branch; each commit touches one of them."""
+    other = world.second_target("svc")
+    for number in range(6):
+        world.event(f"a{number}", "1")
+        other.event(f"b{number}", "1")
+    shutdown_write(world)
+    assert world.pending() == 0
+    for commit in world.git.log():
+        done = subprocess.run(
+            ["git", f"--git-dir={world.repository}", "show", "--format=", "--name-only", commit.sha],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert len({path.split("/")[0] for path in done.stdout.split()}) == 1
+    assert len([path for path in world.git.files() if path.endswith(".yaml")]) == 12
