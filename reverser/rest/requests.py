@@ -152,7 +152,8 @@ class Requests(Rows, Waiting):
         except KubeForbidden as error:
             raise PermissionDenied(
                 f"the CommitRequest could not be made in the name of {caller.username}: {error}. "
-                "Either a policy forbids it, or the product may not act for others: see manage.py rbac --impersonate."
+                "Either a policy forbids it, or the product may not act for others: "
+                "see manage.py rbac --impersonate."
             ) from error
 
     def _waited(self, namespace: str, name: str, wait: int, made: dict[str, Any]) -> dict[str, Any]:
