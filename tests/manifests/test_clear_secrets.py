@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from gitwriter.manifests import Inventory, MemoryTree, Policy
 from gitwriter.manifests.remarks import remarks
 
-from .folder import codes, delete, manifest, plan, sealed_secret, sweep, text, written
+from .folder import codes, config_map, delete, manifest, plan, sealed_secret, sweep, text, written
 
 CLEAR = manifest("Secret", "db", "shop", data={"k": "seeded"})
 CONFIG = "# by hand\n" + manifest("ConfigMap", "a", "shop", data={"v": "1"})
@@ -80,3 +82,19 @@ def test_sops_rules_that_differ_are_told() -> None:
     (broken,) = noted({".sops.yaml": "a: [\n"}, recipients=("age1a",), encryption_enabled=True)
     assert "cannot be read" in broken
     assert noted({".sops.yaml": rules}) == ()
+
+
+def test_placement_never_unseals_in_any_order() -> None:
+    """J20: a bundle for everything, a place for Secrets: another sensitive type is skipped, not appended."""
+    policy = Policy(
+        by_type={"v1/secrets": "{namespace}/s/{name}{sensitiveSuffix}"},
+        default="{namespace}/all.yaml",
+        sensitive_types=frozenset({"lab.test/gizmos"}),
+    )
+    three = [config_map("a", v="1"), sealed_secret("db"), sealed_secret("g", kind="Gizmo")]
+    for order in permutations(three):
+        for files in ({}, {"shop/all.yaml": CONFIG}):
+            made = plan(files, *order, policy=policy)
+            assert written(made).keys() - {"shop/all.yaml"} == {"shop/s/db.sops.yaml"}
+            assert "Gizmo" not in (written(made).get("shop/all.yaml") or "")
+            assert made.placement_skipped == 1
