@@ -97,9 +97,19 @@ class Listener:
             raise SettingsInvalid(
                 [f"{self._setting}_ADDR: cannot listen on {self._address}: {error}"]
             ) from error
-        threading.Thread(target=self._server.serve, name=self.name, daemon=True).start()
         self._serving.set()
+        threading.Thread(target=self._serve, name=self.name, daemon=True).start()
         log.info("%s serves on %s", self.name, self._address)
+
+    def _serve(self) -> None:
+        """Until the end; an end that nobody asked for is a failure of the process."""
+        try:
+            self._server.serve()
+        finally:
+            self._serving.clear()
+            if not self._stop.is_set():
+                log.error("%s ended by itself", self.name)
+                self._on_failure()
 
     def _run(self) -> None:
         while not self._stop.wait(WAIT_SECONDS if self._missing else self._poll_seconds):

@@ -86,16 +86,19 @@ class Relay:
         """The status for the sender: that of what goes on at once."""
         self.seen += events
         now = []
+        later: dict[float, list[Event]] = {}
         for event in events:
             about = (str((event.get("objectRef") or {}).get("namespace")), user_of(event))
             if about in self.drop:
                 continue
             if about in self.hold:
-                timer = threading.Timer(self.hold[about], self._send, args=([event],))
-                timer.daemon = True
-                timer.start()
+                later.setdefault(self.hold[about], []).append(event)
             else:
                 now.append(event)
+        for seconds, held in later.items():
+            timer = threading.Timer(seconds, self._send, args=(held,))
+            timer.daemon = True
+            timer.start()
         return self._send(now) if now else 200
 
     def _send(self, events: list[Event]) -> int:
@@ -335,8 +338,10 @@ def board(
 
 @pytest.fixture
 def alone(lab: Installation, board: Board) -> Installation:
-    """The installation when no scenario runs, to be stopped and started."""
+    """The installation when no scenario runs, to be stopped and started; a test may leave it stopped."""
     board.wait()
+    if not lab.operator.running:
+        lab.operator.start()
     return lab
 
 

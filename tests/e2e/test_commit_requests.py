@@ -367,7 +367,6 @@ def test_combinations(alone: Installation, board: Board) -> None:
     finally:
         if alone.operator.running:
             assert alone.operator.stop() == 0
-        alone.operator.start()
 
 
 def test_both_off(space: Workspace) -> None:

@@ -208,6 +208,15 @@ def test_address_in_use(start: Start) -> None:
             start(address=Address("127.0.0.1", taken.getsockname()[1]))
 
 
+def test_an_end_by_itself_is_a_failure(start: Start) -> None:
+    """H4: a listener that dies is not ready any more and takes its process with it."""
+    failed = threading.Event()
+    listener = start(on_failure=failed.set)
+    listener._server.stop()
+    assert failed.wait(10)
+    assert listener.serving_check() == "audit ingress not yet serving"
+
+
 def test_silent_callers_hold_up_nobody(files: Files, start: Start) -> None:
     """Connections that say nothing cost no thread, with TLS too."""
     listener = start(certificates=Certificates(files.folder, files.ca))
