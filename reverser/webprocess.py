@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 THREADS = 8
 REDIS_TIMEOUT_SECONDS = 2.0
+STOP_LOOK_SECONDS = 0.2
 
 
 def redis_check() -> str:
@@ -93,8 +94,11 @@ def run() -> None:
             [f"REVERSER_HTTP_ADDR: cannot listen on {settings.http_addr}: {error}"]
         ) from error
 
-    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+    asked: list[int] = []
+
+    def ask_to_stop(number: int, _frame: FrameType | None) -> None:
+        # No lock here, so no event either: a second signal in the middle of the first would wait for itself.
+        asked.append(number)
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
@@ -102,7 +106,9 @@ def run() -> None:
         listener.start()
     threading.Thread(target=server.serve, name="web", daemon=True).start()
     logger.info("serving", extra={"address": str(settings.http_addr)})
-    stop.wait()
+    while not asked and not stop.wait(STOP_LOOK_SECONDS):
+        continue
+    stop.set()
     for listener in ingress:
         listener.stop()
     server.stop()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -96,7 +95,7 @@ class Up:
         self.on_ready = on_ready
         self.supervisor = Supervisor(output=output or sys.stderr)
         self.login: Login | None = None
-        self._stop = threading.Event()
+        self._ending = False
         self._limit = TERM_LIMIT_SECONDS
 
     def run(self) -> int:
@@ -117,12 +116,15 @@ class Up:
     @property
     def stopping(self) -> bool:
         """Whether the run was asked to end."""
-        return self._stop.is_set()
+        return self._ending
 
     def request_stop(self, *, limit_seconds: float) -> None:
-        """End the run from another thread or a signal handler."""
+        """End the run from another thread or a signal handler.
+
+        No lock is taken: a second signal in the middle of the first would wait for itself.
+        """
         self._limit = limit_seconds
-        self._stop.set()
+        self._ending = True
 
     def _handle_signals(self) -> None:
         signal.signal(signal.SIGTERM, lambda *_: self.request_stop(limit_seconds=TERM_LIMIT_SECONDS))
@@ -171,7 +173,7 @@ class Up:
                     )
             if time.monotonic() > deadline:
                 raise SettingsInvalid([problem])
-            self._stop.wait(0.1)
+            time.sleep(0.1)
 
     def _redis(self, state: Path) -> str:
         if self.config.redis_url:
@@ -191,7 +193,7 @@ class Up:
                 raise SettingsInvalid(
                     [f"the embedded Valkey did not start ({reason}); {_last_words(program)}"]
                 )
-            self._stop.wait(0.05)
+            time.sleep(0.05)
         return embedded.url
 
     def _look_at_cluster(self, kube: Kube) -> None:
@@ -223,7 +225,8 @@ class Up:
     def _stay(self) -> int:
         deadline = time.monotonic() + READY_LIMIT_SECONDS
         announced = False
-        while not self._stop.wait(0.2 if announced else 0.1):
+        while not self.stopping:
+            time.sleep(0.1)
             self.supervisor.check()
             if announced:
                 continue
