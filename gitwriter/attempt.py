@@ -21,6 +21,7 @@ from gitwriter.git.repository import BareRepository
 from gitwriter.lease import BranchLease
 from gitwriter.manifests import Inventory, WritePlan
 from gitwriter.outcomes import Built, author_kind, counted_changes, settlement_of
+from gitwriter.skips import follow
 from gitwriter.targettree import InventoryShelf
 from gitwriter.units import Work, sweep_of
 from gitwriter.verdicts import verdict_of
@@ -185,8 +186,13 @@ class Attempt:
                 metrics.SKIPPED.labels(result.code).inc()
             if result.rule:
                 metrics.PLACEMENTS.labels(result.rule).inc()
+        uid = boundary.target.uid
+        before = self._store.read_skipped(uid)
+        skipped = follow(before, item.plan.results)
+        if skipped != before:
+            self._store.write_skipped(uid, skipped)
         verdict = verdict_of(item.plan.after(), now_ms=self._store.time_ms(), remarks=item.remarks)
-        self._store.write_path_verdict(boundary.target.uid, verdict)
+        self._store.write_path_verdict(uid, verdict)
 
     def _settle_arrived(self, intent: Intent, units: dict[str, Unit], base: Base) -> set[str]:
         """Settle the windows of a push that reached the remote, with the commits that are really there."""

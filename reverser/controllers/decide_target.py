@@ -8,6 +8,7 @@ gate (J21).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,7 @@ from reverser.controllers.streams import NO_STREAMS, Streams
 from reverser.kinds.branches import branch_allowed, branch_problem
 from reverser.kinds.model import Condition, GitProvider, GitTarget
 from reverser.kinds.paths import path_problem
-from reverser.store.model import BranchHealth, PathVerdict
+from reverser.store.model import BranchHealth, PathVerdict, Skipped, SkippedObject
 
 SHOWN_UNSEALED = 10
 
@@ -54,6 +55,11 @@ class Finding:
 NOT_REQUIRED = Finding(TRUE, "NotRequired", "encryption is not enabled")
 
 
+SHOWN_SKIPS = 5
+RENDER_CODE = "render-does-not-match-live"
+NOTHING_SKIPPED = Skipped()
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What watchers and writers said about a target whose gates are open."""
@@ -68,6 +74,8 @@ class Observed:
     held_message: str = ""
     unsealed: tuple[str, ...] = ()
     """Sensitive objects that are not written, each with its reason."""
+    skipped: Skipped = NOTHING_SKIPPED
+    """Objects that the writer left out of Git, with its reasons."""
 
 
 UNOBSERVED = Observed()
@@ -130,6 +138,7 @@ def decide_target(
             condition("GitPathAccepted", UNKNOWN, "NotChecked", "not checked while a gate is closed"),
             _push_condition(observed),
             _held_condition(observed),
+            *_skip_conditions(observed),
         )
         requeue = SETTLE if validated.ok and worker_error else STEADY
         return Plan(conditions, fields, requeue=SECRET_BLOCKED if secret else requeue)
@@ -145,6 +154,7 @@ def decide_target(
         path,
         _push_condition(observed),
         _held_condition(observed),
+        *_skip_conditions(observed),
     )
     uses_secret = target.encryption.enabled and bool(target.encryption.secret_name)
     return Plan(conditions, fields, SETTLE if settle else SECRET_STEADY if uses_secret else STEADY)
@@ -219,3 +229,34 @@ def _held_condition(observed: Observed) -> Condition:
         f"GitTarget with {HOLD_ANNOTATION}={observed.held[0]}"
     )
     return condition("DeletionsApplied", FALSE, "SweepHeld", message)
+
+
+def _skip_conditions(observed: Observed) -> tuple[Condition, Condition]:
+    """``ObjectsWritten`` and ``RenderMatchesLive``: what is deliberately not in Git; neither touches the
+    trio."""
+    found = observed.skipped.objects
+    unrendered = [item for item in found if item.code == RENDER_CODE]
+    others = [item for item in found if item.code != RENDER_CODE]
+    more = observed.skipped.more
+    if observed.path is None and not found:
+        unknown = (UNKNOWN, "NotChecked", "nothing has been written yet")
+        return condition("ObjectsWritten", *unknown), condition("RenderMatchesLive", *unknown)
+    written = condition("ObjectsWritten", TRUE, "OK", "no object is left out")
+    if others:
+        written = condition("ObjectsWritten", FALSE, "ObjectsSkipped", _skip_text(others, more))
+    matches = condition("RenderMatchesLive", TRUE, "OK", "no placeholder of the folder differs from live")
+    if unrendered:
+        text = _skip_text(unrendered, 0 if others else more)
+        matches = condition("RenderMatchesLive", FALSE, "RenderDoesNotMatchLive", text)
+    return written, matches
+
+
+def _skip_text(found: Sequence[SkippedObject], more: int) -> str:
+    shown = (
+        f"{item.resource} {'/'.join(part for part in (item.namespace, item.name) if part)}".rstrip()
+        + f" ({item.code}: {item.message})"
+        for item in found[:SHOWN_SKIPS]
+    )
+    left = len(found) + more - SHOWN_SKIPS
+    tail = f"; and {left} more" if left > 0 else ""
+    return f"not written: {'; '.join(shown)}{tail}"

@@ -25,6 +25,8 @@ _BAD = {
     STALLED: TRUE,
     "PushSucceeding": FALSE,
     "DeletionsApplied": FALSE,
+    "ObjectsWritten": FALSE,
+    "RenderMatchesLive": FALSE,
     "PushPermitted": FALSE,
 }
 
@@ -41,7 +43,7 @@ class Happening:
 def transitions(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> Iterator[Happening]:
-    """Happenings for the changes of Ready, Stalled, PushSucceeding and DeletionsApplied.
+    """Happenings for the changes of Ready, Stalled and the conditions of ``_BAD``.
 
     A blocked object speaks once, through Stalled; Ready speaks when it becomes True, or stops being so
     without a block. What was never said is no transition unless it is good news or a block.

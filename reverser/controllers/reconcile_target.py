@@ -185,6 +185,7 @@ class TargetReconciler:
         return Observed(
             streams=await self._streams(target) if streams else roll_up(()),
             path=await self._store.read_path_verdict(uid),
+            skipped=await self._store.read_skipped(uid),
             health=await self._store.read_branch_health(branch),
             last_push=rfc3339_ms(pushed) if pushed else "",
             held=tuple(hold.outcome_id for hold in holds),

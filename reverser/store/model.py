@@ -72,6 +72,8 @@ __all__ = [
     "RetireEntry",
     "Scope",
     "Settlement",
+    "Skipped",
+    "SkippedObject",
     "StagedObject",
     "Stored",
     "StreamRecord",
@@ -336,6 +338,28 @@ class PathVerdict:
     checked_ms: int = 0
     remarks: tuple[str, ...] = ()
     """What people should know although the folder is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedObject:
+    """An object that Git does not hold as it is in the cluster, and why; `name` is empty for a document
+    that a sweep could not remove."""
+
+    resource: str
+    """`group/resource`, or `resource` in the core group."""
+    namespace: str
+    name: str
+    code: str
+    message: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What of a target is deliberately not written: bounded, `more` counts what was left out."""
+
+    objects: tuple[SkippedObject, ...] = ()
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)

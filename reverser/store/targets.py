@@ -21,6 +21,7 @@ from reverser.store.model import (
     PathVerdict,
     Recipients,
     Scope,
+    Skipped,
     StreamRecord,
 )
 
@@ -193,6 +194,24 @@ def read_path_verdict(target_uid: str) -> Call[PathVerdict | None]:
     return Call(
         command=("HGET", keys.target_part(target_uid, "path"), "verdict"),
         decode=lambda reply: None if reply is None else loads(PathVerdict, reply),
+    )
+
+
+def write_skipped(target_uid: str, skipped: Skipped) -> Call[None]:
+    """What of a target the writer deliberately does not write."""
+    return Call(
+        script="write_record",
+        keys=(keys.target_part(target_uid, "path"),),
+        args=("skipped", dumps(skipped), keys.hint(f"target:{target_uid}")),
+        decode=nothing,
+    )
+
+
+def read_skipped(target_uid: str) -> Call[Skipped]:
+    """The objects that are not written; none before the first skip."""
+    return Call(
+        command=("HGET", keys.target_part(target_uid, "path"), "skipped"),
+        decode=lambda reply: Skipped() if reply is None else loads(Skipped, reply),
     )
 
 

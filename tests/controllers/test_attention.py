@@ -6,7 +6,15 @@ from pathlib import Path
 
 from reverser.controllers.world import TARGETS
 from reverser.store.keys import target_part
-from reverser.store.model import PathVerdict, Scope, StreamRecord, StreamState, TypeRef
+from reverser.store.model import (
+    PathVerdict,
+    Scope,
+    Skipped,
+    SkippedObject,
+    StreamRecord,
+    StreamState,
+    TypeRef,
+)
 from tests.controllers.cluster import Cluster
 from tests.controllers.test_reconcile import BASE, ENCRYPTED, base
 from tests.git.helpers import bare
@@ -82,3 +90,33 @@ async def test_a_secret_in_use_is_looked_at_every_30_seconds(cluster: Cluster, u
     due = await cluster.look(TARGETS, "shop/gt")
     assert due is not None
     assert 20 + due <= 30
+
+
+async def test_objects_that_are_left_out_are_named(cluster: Cluster, url: str) -> None:
+    """N10: a skip is seen on the target with its reason, and goes when the object is written; a placeholder
+    that live does not show has a condition of its own."""
+    await base(cluster, url)
+    await cluster.settle()
+    uid = await cluster.uid("GitTarget", "gt")
+    await cluster.store.write_path_verdict(uid, PathVerdict(accepted=True))
+    await cluster.settle()
+    found = await cluster.conditions("GitTarget", "gt")
+    assert (found["ObjectsWritten"], found["RenderMatchesLive"]) == ("True/OK", "True/OK")
+    ready = found["Ready"]
+    skips = (
+        SkippedObject("apps/deployments", "shop", "web", "not-editable", "has a key twice", "web.yaml"),
+        SkippedObject("configmaps", "shop", "env", "render-does-not-match-live", "holds ${REGION}"),
+    )
+    await cluster.store.write_skipped(uid, Skipped(skips, more=7))
+    await cluster.settle()
+    found = await cluster.conditions("GitTarget", "gt")
+    assert found["ObjectsWritten"] == "False/ObjectsSkipped"
+    assert found["RenderMatchesLive"] == "False/RenderDoesNotMatchLive"
+    assert found["Ready"] == ready
+    message = await cluster.message("GitTarget", "gt", "ObjectsWritten")
+    assert message.startswith("not written: apps/deployments shop/web (not-editable: has a key twice)")
+    assert "and 3 more" in message
+    assert ("Warning", "ObjectsSkipped") in await cluster.events("gt")
+    await cluster.store.write_skipped(uid, Skipped())
+    await cluster.settle()
+    assert (await cluster.conditions("GitTarget", "gt"))["ObjectsWritten"] == "True/OK"

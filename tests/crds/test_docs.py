@@ -30,7 +30,8 @@ WORDS = {
     "GitProvider": "Ready Checking CommitConfigInvalid InvalidConfig SecretNotFound SecretMalformed "
     "SecretForbidden ConnectionFailed signingPublicKey PushPermitted PushRefused",
     "GitTarget": "Validated EncryptionConfigured StreamsRunning GitPathAccepted PushSucceeding "
-    "DeletionsApplied OK NotRequired ProviderNotFound BranchNotAllowed TargetConflict InvalidConfig "
+    "DeletionsApplied ObjectsWritten ObjectsSkipped RenderMatchesLive "
+    "RenderDoesNotMatchLive OK NotRequired ProviderNotFound BranchNotAllowed TargetConflict InvalidConfig "
     "MissingSecret Blocked AllStreamsReady Replaying NoResolvedTypes WatchError WatchNotPermitted NotReady "
     "UnsupportedContent IgnoreShadowsManagedPath NotChecked NotPushed PushRejected SweepHeld Progressing "
     "ValidationFailed EncryptionNotConfigured WorkerUnavailable lastPushTime lastReconcileTime streams",
