@@ -9,6 +9,7 @@ encrypts nothing. Why an object cannot be sealed is reported once per object and
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -100,10 +101,25 @@ class Seals:
         except StoreUnavailable:
             self.reported[name] = ""
 
+    async def forget(self, scope: Scope, *, present: frozenset[str] = frozenset()) -> None:
+        """Show no longer what was refused in ``scope`` and is gone: all but the fields ``present``."""
+        prefix = f"{scope.group_resource}|"
+        if scope.namespace is not None:
+            prefix += f"{scope.namespace}|"
+        gone = [name for name in self.reported if name.startswith(prefix) and name not in present]
+        if not gone:
+            return
+        with contextlib.suppress(StoreUnavailable):
+            await self.store.clear_unsealed(self.target.uid, gone)
+            for name in gone:
+                self.reported.pop(name, None)
+
     async def stage(
         self, spec: ShardSpec, objects: Sequence[Folded]
     ) -> tuple[list[StagedObject], list[UnsealedEntry]]:
-        """A replay's objects as they may be staged, and the refusals to show."""
+        """All objects of a replay as they may be staged, and the refusals to show."""
+        present = (digest_field(ObjectRef(spec.type, item.namespace, item.name)) for item in objects)
+        await self.forget(spec.scope, present=frozenset(present))
         known = await self._known(spec, objects)
         shown: list[UnsealedEntry] = []
 

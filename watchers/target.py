@@ -210,9 +210,10 @@ class TargetRunner:
 
     async def _apply(self, table: Table, gate: Gate) -> None:
         wanted = {spec.scope: (spec, self._fingerprint(spec, gate)) for spec in table.shards}
-        await self._stop_shards(
-            [scope for scope in self._shards if scope not in wanted], drain=True, forget=True
-        )
+        unwanted = [scope for scope in self._shards if scope not in wanted]
+        await self._stop_shards(unwanted, drain=True, forget=True)
+        for scope in unwanted:
+            await self._seals.forget(scope)
         changed = [
             scope
             for scope, running in self._shards.items()

@@ -5,13 +5,16 @@ Redis.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from reverser.kinds.model import GitTarget
 from reverser.store import AsyncStore
-from reverser.store.model import ObjectRef
+from reverser.store.keys import target_part
+from reverser.store.model import ObjectRef, Scope, TargetRef
 from watchers.hooks import Unsealed
 from watchers.sanitize import canonical
+from watchers.sealing import Seals
 
 from .conftest import Bench, Cluster, eventually
 
@@ -114,3 +117,30 @@ async def test_sealed_before_the_journal(bench: Bench, cluster: Cluster) -> None
     assert str(staged["refused"].presence) == "present"
     assert [entry.reason for entry in await bench.journal().unsealed()] == ["SealingFailed"]
     assert CANARY.encode() not in await everything_in(bench.store)
+
+
+async def test_what_was_refused_and_is_gone_is_no_longer_shown(bench: Bench, cluster: Cluster) -> None:
+    """J03: an object that went while nobody watched, and a type that no rule selects any more."""
+    uid = cluster.target()
+    await bench.open(uid)
+    cluster.secret("here", CANARY)
+    scope = Scope(uid, "secrets", "shop")
+    for name in ("here", "gone"):
+        await bench.store.client.hset(target_part(uid, "unsealed"), f"secrets|shop|{name}", "SealingFailed")
+    cluster.rule("wr", "gt", RULES)
+    await bench.start()
+    await bench.streaming(uid, 2)
+
+    async def shown() -> set[str]:
+        return set(await bench.store.read_unsealed(uid))
+
+    async def only_here() -> bool:
+        return await shown() == {"secrets|shop|here"}
+
+    await eventually(only_here, "what is gone is not shown")
+    seals = Seals(bench.store, FakeSealer(), TargetRef(uid, "shop", "gt"), Unsealed("x", "y"))
+    seals.reported.update(await bench.store.read_unsealed(uid))
+    await seals.forget(replace(scope, namespace="other"))
+    assert await shown() == {"secrets|shop|here"}
+    await seals.forget(scope)
+    assert await shown() == set()
