@@ -22,6 +22,8 @@ from watchers.tasks import end
 
 log = logging.getLogger(__name__)
 
+ARRIVAL = 0.2
+"""Seconds that changes made just before the request get to arrive: they come over other connections."""
 MARGIN = 1.0
 """Seconds beyond the grace that the barrier may take: appending itself."""
 
@@ -82,6 +84,7 @@ class Attacher:
 
     async def _attach(self, request: CommitRequest) -> None:
         failures = 0
+        await asyncio.sleep(ARRIVAL)
         while True:
             try:
                 if await self._try(request):

@@ -77,6 +77,20 @@ def test_save_now(lab: Installation, new: NewSpace) -> None:
 
 
 @scenario
+def test_save_at_once(lab: Installation, new: NewSpace) -> None:
+    """I01: a request right behind its change finds the change, though audit is later than both."""
+    space = new()
+    space.base(window="60s")
+    alice = lab.person("alice")
+    for number in range(4):
+        alice.configmap(space, f"n{number}")
+        alice.save(space, f"s{number}", message=f"change {number}")
+        status = finished(space, f"s{number}")
+        assert conditions(space, f"s{number}")["Ready"] == "True/Committed"
+        assert message(space, status["sha"]) == f"change {number}"
+
+
+@scenario
 def test_request_comes_first(lab: Installation, new: NewSpace) -> None:
     """I03, I05: what follows within the delay joins; one apply with the request in front is one commit."""
     space = new()
