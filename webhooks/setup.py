@@ -18,7 +18,7 @@ from webhooks.tls import Certificates
 
 log = logging.getLogger(__name__)
 
-ADMISSION_REDIS_SECONDS = 0.5
+ADMISSION_REDIS_SECONDS = 0.3
 """A review must be answered within 2 s, whatever Redis does."""
 COUNT_SECONDS = 30.0
 

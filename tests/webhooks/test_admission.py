@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from typing import Any
 
 import orjson
@@ -13,6 +15,7 @@ from reverser.store import Store
 from reverser.store.model import Author
 from tests.webhooks.call import Answer, Memory, call
 from webhooks.admission import AdmissionIngress
+from webhooks.setup import ADMISSION_REDIS_SECONDS
 
 RESOURCE = {"group": "configbutler.ai", "version": "v1alpha3", "resource": "commitrequests"}
 CLAIMS = {
@@ -91,6 +94,19 @@ def test_generated_name() -> None:
 def test_store_down() -> None:
     """T5: a store that does not answer delays and refuses nothing."""
     assert allowed(ask(Memory(down=True), review()))
+
+
+def test_store_that_hangs() -> None:
+    """H11: a store that accepts and never answers costs less than the 2 s that a review may take."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(16)
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        store = Store.connect(url, deadline_s=ADMISSION_REDIS_SECONDS)
+        started = time.monotonic()
+        assert allowed(ask(store, review()))
+        assert time.monotonic() - started < 2.0
+        store.close()
 
 
 def test_observer_path() -> None:
