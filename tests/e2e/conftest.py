@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import uuid
 from collections.abc import Generator, Iterator
@@ -11,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from reverser.errors import KubeNotFound
-from reverser.kube.paths import core_path, own_path
 from reverser.kube.sync import Kube
 from tests.e2e.audited import alone, board, lab  # noqa: F401
+from tests.e2e.beside import Crew
 from tests.e2e.cluster import running_cluster, wait_for_cluster
 from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace
@@ -60,9 +58,35 @@ def shared_operator(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) 
         assert operator.stop() == 0
 
 
+@pytest.fixture(scope="session")
+def all_beside(
+    shared_operator: Operator, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Crew]:
+    """The selected scenarios that run side by side."""
+    del shared_operator
+    names = [
+        f"{item.nodeid.partition('.py')[0].replace('/', '.')}.{item.name}"
+        for item in request.session.items
+        if not item.get_closest_marker("skip")
+    ]
+    made = Crew(tmp_path_factory.mktemp("beside"), names)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def operator(shared_operator: Operator) -> Operator:
-    """The shared installation, started again where the test before has left it down."""
+def crew(all_beside: Crew, shared_operator: Operator, kube: Kube) -> Crew:
+    """They have begun."""
+    if not shared_operator.running:
+        shared_operator.start()
+    all_beside.begin(kube)
+    return all_beside
+
+
+@pytest.fixture
+def operator(shared_operator: Operator, all_beside: Crew) -> Operator:
+    """The shared installation for one test alone, started again where the test before has left it down."""
+    all_beside.wait()
     if not shared_operator.running:
         shared_operator.start()
     return shared_operator
@@ -72,7 +96,8 @@ def operator(shared_operator: Operator) -> Operator:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """What the operator printed during a test that failed belongs to its report."""
     report = yield
-    operator = getattr(item, "funcargs", {}).get("operator")
+    given = getattr(item, "funcargs", {})
+    operator = given.get("operator") or given.get("shared_operator")
     if report.when == "call" and report.failed and isinstance(operator, Operator):
         report.sections.append(("operator", "\n".join(operator.lines[-80:])))
     return report
@@ -84,18 +109,4 @@ def space(operator: Operator, kube: Kube, tmp_path: Path) -> Iterator[Workspace]
     del operator
     workspace = Workspace(kube, f"e2e-{uuid.uuid4().hex[:8]}", tmp_path)
     yield workspace
-    clean(workspace)
-
-
-def clean(workspace: Workspace) -> None:
-    """Remove what a scenario has made in the cluster; what is gone already is fine."""
-    kube = workspace.kube
-    for path in reversed(workspace.extra):
-        with contextlib.suppress(KubeNotFound):
-            kube.delete(path)
-    for plural in ("commitrequests", "watchrules", "gittargets", "gitproviders"):
-        for found in kube.list(own_path(plural, namespace=workspace.namespace)).items:
-            with contextlib.suppress(KubeNotFound):
-                kube.delete(own_path(plural, namespace=workspace.namespace, name=found["metadata"]["name"]))
-    with contextlib.suppress(KubeNotFound):
-        kube.delete(core_path("namespaces", name=workspace.namespace))
+    workspace.remove()

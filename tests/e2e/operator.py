@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import socket
@@ -115,6 +116,20 @@ class Operator:
             if word in line:
                 found.append(int(pid))
         return found
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels, over all processes."""
+        connection = http.client.HTTPConnection(self.http, timeout=10)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        total = 0.0
+        for line in text.splitlines():
+            if not line.startswith((f"{name}{{", f"{name} ")):
+                continue
+            if all(f'{key}="{value}"' in line for key, value in labels.items()):
+                total += float(line.rsplit(" ", 1)[1])
+        return total
 
     @property
     def running(self) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from reverser.errors import ReverserError
 from tests.e2e.operator import Operator
+from tests.e2e.test_restarts import forget_redis
 from tests.e2e.workspace import Workspace, until
 
 
@@ -115,12 +116,6 @@ def test_a_terminating_object(space: Workspace, operator: Operator) -> None:
     space.kube.patch(space.path(name="held"), {"metadata": {"finalizers": None}})
     space.quiet(2)
     assert space.git.tip() == tip
-
-
-def forget_redis(operator: Operator) -> None:
-    """The stopped installation's Redis starts empty."""
-    for leftover in (operator.state / "valkey" / "appendonlydir").iterdir():
-        leftover.unlink()
 
 
 def test_the_window_length_changes(space: Workspace) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from reverser.kube.paths import core_path
+from tests.e2e.beside import beside
 from tests.e2e.workspace import Workspace, until
 
 
+@beside
 def test_first_object_exact_bytes(space: Workspace) -> None:
     """D01, B15: one root commit, exact file, mode, author, and the bootstrap files beside it."""
     space.base()
@@ -25,6 +27,7 @@ def test_first_object_exact_bytes(space: Workspace) -> None:
     assert space.git.problems() == ""
 
 
+@beside
 def test_existing_objects_are_one_reconcile_commit(space: Workspace) -> None:
     """D03: what existed before the rule arrives as one commit of the committer."""
     for number in range(6):
@@ -36,7 +39,8 @@ def test_existing_objects_are_one_reconcile_commit(space: Workspace) -> None:
     space.wait_ready()
 
 
-def test_rule_sees_only_its_own_namespace(space: Workspace, kube: object) -> None:
+@beside
+def test_rule_sees_only_its_own_namespace(space: Workspace) -> None:
     """C01: another namespace's objects never appear, its documents in the same folder survive."""
     keep = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: keep\n  namespace: elsewhere\n"
     space.seed({"live/elsewhere/configmaps/keep.yaml": keep})
@@ -52,6 +56,7 @@ def test_rule_sees_only_its_own_namespace(space: Workspace, kube: object) -> Non
     assert not [path for path in space.git.files() if "other-" in path]
 
 
+@beside
 def test_edit_and_delete(space: Workspace) -> None:
     """An edit changes one line, a delete removes the file."""
     space.base()
@@ -68,6 +73,7 @@ def test_edit_and_delete(space: Workspace) -> None:
     ]
 
 
+@beside
 def test_last_write_wins_inside_a_window(space: Workspace) -> None:
     """D06: thirty writes of one object and one of another are one commit with the last values."""
     space.base(window="4s")
@@ -80,6 +86,7 @@ def test_last_write_wins_inside_a_window(space: Workspace) -> None:
     assert len(space.subjects()) == 1
 
 
+@beside
 def test_window_zero_is_a_commit_per_change(space: Workspace) -> None:
     """D05: each persisted change is a commit, in order."""
     space.base(window="0s")
@@ -91,6 +98,7 @@ def test_window_zero_is_a_commit_per_change(space: Workspace) -> None:
     assert space.subjects()[-1] == "[CREATE] v1/configmaps/a"
 
 
+@beside
 def test_delete_and_recreate_keeps_the_humans_file(space: Workspace) -> None:
     """D08: within one window a deleted and re-created object stays where the human put it, comment kept."""
     space.base(window="4s")
@@ -105,6 +113,7 @@ def test_delete_and_recreate_keeps_the_humans_file(space: Workspace) -> None:
     assert len(space.subjects()) == 3
 
 
+@beside
 def test_metadata_churn_is_no_commit(space: Workspace) -> None:
     """D13: last-applied, owner references, finalizers and tool labels never reach Git."""
     space.base()
@@ -120,6 +129,7 @@ def test_metadata_churn_is_no_commit(space: Workspace) -> None:
     space.kube.patch(path, {"metadata": {"finalizers": None}})
 
 
+@beside
 def test_foreign_commit_survives(space: Workspace) -> None:
     """A commit pushed by a human between two of ours stays, and ours builds on it."""
     space.base()

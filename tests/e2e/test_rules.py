@@ -11,6 +11,7 @@ import pytest
 
 from reverser.errors import KubeConflict, KubeNotFound
 from reverser.kube.paths import core_path, own_path, resource_path
+from tests.e2e.beside import beside
 from tests.e2e.workspace import CONFIGMAPS, LIVE_SECONDS, Workspace, until
 
 SERVICES = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"]}
@@ -60,6 +61,7 @@ def service(space: Workspace, name: str) -> None:
     space.kube.create(space.path("services"), body)
 
 
+@beside
 def test_a_scope_mismatch_matches_nothing(space: Workspace) -> None:
     """C03: rules for the wrong scope are fine, watch 0 types and write nothing."""
     space.provider()
@@ -90,11 +92,14 @@ def test_a_scope_mismatch_matches_nothing(space: Workspace) -> None:
     assert space.git.tip() == ""
 
 
+@beside
 def test_a_wildcard_leaves_out_what_is_denied(space: Workspace) -> None:
     """C05, J03: ordinary types are mirrored, denied ones never are, heartbeats delay nobody and a Secret
     that cannot be written stops nothing.
     """
-    space.base(rules=[{"apiGroups": ["*"], "resources": ["*"]}])
+    space.provider()
+    space.target()
+    space.rule([{"apiGroups": ["*"], "resources": ["*"]}])
     meta = {"metadata": {"name": "thing"}}
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
@@ -157,6 +162,7 @@ def test_a_wildcard_leaves_out_what_is_denied(space: Workspace) -> None:
     assert not space.git.contains(b"zq-MARKER-1")
 
 
+@beside
 def test_ambiguous_plurals(space: Workspace) -> None:
     """C06: a name in two groups selects nothing until a group is named or one definition goes."""
     lab, mill = group_of(space, "lab"), group_of(space, "mill")
@@ -180,6 +186,7 @@ def test_ambiguous_plurals(space: Workspace) -> None:
     ]
 
 
+@beside
 def test_versions_and_a_new_preferred_one(space: Workspace) -> None:
     """C08, C10: the preferred version is written, a named one where it is asked for; a version that becomes
     preferred changes one line of the file where a human put it.
@@ -209,6 +216,7 @@ def test_versions_and_a_new_preferred_one(space: Workspace) -> None:
     assert space.git.read(custom_file(space, group, "g", root="old")) == text.encode()
 
 
+@beside
 def test_a_definition_that_comes_after_its_rule(space: Workspace) -> None:
     """C11, C28: the stream opens by itself, scale subresource or not; the other one is not disturbed."""
     group = group_of(space)
@@ -230,9 +238,20 @@ def test_a_definition_that_comes_after_its_rule(space: Workspace) -> None:
     arrives(space, custom_file(space, group, "one"), b"size: 4")
 
 
-@pytest.mark.parametrize("seconds", [4.0, pytest.param(25.0, marks=pytest.mark.slow)])
-def test_a_discovery_blink_deletes_nothing(space: Workspace, seconds: float) -> None:
-    """C13: a type that is not served for a while keeps its documents; then it goes on."""
+@beside
+def test_a_short_discovery_blink(space: Workspace) -> None:
+    """C13: a type that is not served for a moment keeps its documents; then it goes on."""
+    blink(space, 4.0)
+
+
+@pytest.mark.slow
+def test_a_long_discovery_blink(space: Workspace) -> None:
+    """C13: as long as the removal grace has not passed."""
+    blink(space, 25.0)
+
+
+def blink(space: Workspace, seconds: float) -> None:
+    """Twenty objects of a type that is not served for a while."""
     group = group_of(space)
     definition = space.definition(group, versions=("v1", "v2"))
     space.base(rules=[CONFIGMAPS, {"apiGroups": [group], "apiVersions": ["v1"], "resources": ["gizmos"]}])
@@ -265,6 +284,7 @@ def test_a_discovery_blink_deletes_nothing(space: Workspace, seconds: float) -> 
     assert len(commits) == 2, [c.subject for c in commits]
 
 
+@beside
 def test_a_broken_api_service(space: Workspace) -> None:
     """C15: a group without a backend stops neither what runs nor what is new, and nothing is deleted."""
     group = group_of(space, "broken")
@@ -299,6 +319,7 @@ def test_a_broken_api_service(space: Workspace) -> None:
     assert not [s for s in space.subjects() if s.startswith("[DELETE]")]
 
 
+@beside
 def test_operations_are_honoured(space: Workspace) -> None:
     """C20, C21: only what the rule names is mirrored, live and by a replay."""
     space.seed({space.file(name): _manifest(space, name) for name in ("kept", "old")})
@@ -322,6 +343,7 @@ def _manifest(space: Workspace, name: str, value: str = "1") -> str:
     )
 
 
+@beside
 def test_a_rule_that_goes_and_comes_back(space: Workspace) -> None:
     """C23, A21: nothing happens in between; afterwards deleted, changed and new objects are right."""
     space.base(rules=[CONFIGMAPS, SERVICES])
@@ -344,6 +366,7 @@ def test_a_rule_that_goes_and_comes_back(space: Workspace) -> None:
     space.quiet(3)
 
 
+@beside
 def test_other_streams_live_on_when_a_rule_changes(space: Workspace) -> None:
     """C25: while a type leaves the rule, every write of another one is still delivered live, in order."""
     space.base(window="0s", rules=[CONFIGMAPS, SERVICES])
@@ -359,6 +382,7 @@ def test_other_streams_live_on_when_a_rule_changes(space: Workspace) -> None:
     shows_summary(space, "1/1")
 
 
+@beside
 def test_one_type_by_two_rules(space: Workspace) -> None:
     """C26: a namespaced rule beside a cluster-wide one is one document, one commit, and both are Ready."""
     space.base()
@@ -379,6 +403,7 @@ def test_one_type_by_two_rules(space: Workspace) -> None:
     assert len(space.history("menu")) == 1
 
 
+@beside
 def test_the_products_own_kinds(space: Workspace) -> None:
     """C30: its objects are mirrored like others, without status and without feeding back."""
     own = ["gitproviders", "gittargets", "watchrules", "commitrequests"]
@@ -397,6 +422,7 @@ def test_the_products_own_kinds(space: Workspace) -> None:
     assert space.subjects()[0] == "[CREATE] v1/configmaps/more"
 
 
+@beside
 def test_namespaces_and_their_contents(space: Workspace) -> None:
     """D16: a deleted namespace leaves Git; objects that still exist in it stay."""
     pop = f"pop-{space.namespace}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyrage
 
 from reverser.kube.paths import core_path, own_path
+from tests.e2e.beside import beside
 from tests.e2e.workspace import Workspace, until
 
 
@@ -21,6 +22,7 @@ def shows(space: Workspace, plural: str, name: str, kind: str, state: str, *, se
     until(lambda: space.is_condition(plural, name, kind, status, reason), what, seconds)
 
 
+@beside
 def test_the_provider_arrives_last(space: Workspace) -> None:
     """B01: the target says what is missing, and everything follows without a 5 min tick."""
     space.configmap("menu")
@@ -36,6 +38,7 @@ def test_the_provider_arrives_last(space: Workspace) -> None:
     shows(space, "watchrules", "wr", "Ready", "True/Ready")
 
 
+@beside
 def test_branches_are_widened_and_narrowed(space: Workspace) -> None:
     """B05: a target opens when its branch is allowed, and stops when it no longer is."""
     space.base()
@@ -57,6 +60,7 @@ def test_branches_are_widened_and_narrowed(space: Workspace) -> None:
     assert _refs(space)["refs/heads/qa"] == before
 
 
+@beside
 def test_the_loser_takes_over(space: Workspace) -> None:
     """B06, B08: TargetConflict while the older one is there, Ready after it is gone, nothing deleted."""
     space.base()
@@ -71,6 +75,7 @@ def test_the_loser_takes_over(space: Workspace) -> None:
     space.in_git("menu", b'v: "2"')
 
 
+@beside
 def test_a_rejecting_remote_is_told(space: Workspace) -> None:
     """B20: lastPushTime stays empty, a condition and an Event say why; then it heals."""
     hook = space.repository / "hooks" / "pre-receive"
@@ -88,6 +93,7 @@ def test_a_rejecting_remote_is_told(space: Workspace) -> None:
     assert space.get("gittargets", "gt")["status"]["lastPushTime"]
 
 
+@beside
 def test_the_encryption_gate_opens_with_its_secret(space: Workspace) -> None:
     """B10: nothing is mirrored until the Secret is there, then within 30 s."""
     space.provider()
@@ -108,6 +114,7 @@ def test_the_encryption_gate_opens_with_its_secret(space: Workspace) -> None:
     space.in_git("menu")
 
 
+@beside
 def test_save_now(space: Workspace) -> None:
     """I01, I13, I26 with attribution off: the window closes at once with the message, byte for byte."""
     space.base(window="60s")

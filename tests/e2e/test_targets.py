@@ -10,6 +10,7 @@ import pytest
 
 from reverser.errors import KubeInvalid
 from reverser.kube.paths import core_path, own_path
+from tests.e2e.beside import beside
 from tests.e2e.workspace import Workspace, until
 
 ENCRYPTION = {
@@ -33,6 +34,7 @@ def shows(space: Workspace, target: str, kind: str, status: str, reason: str = "
     )
 
 
+@beside
 def test_paths(space: Workspace) -> None:
     """B03: the schema refuses an empty path, status what leads out of the repository; all others are one
     plain folder each, and an invalid one never becomes the root.
@@ -61,6 +63,7 @@ def test_paths(space: Workspace) -> None:
     assert branches(space) == {f"env/{name}" for name in good}
 
 
+@beside
 def test_overlapping_paths(space: Workspace) -> None:
     """B06: equal and nested folders conflict with the older one, on a path boundary and one branch only."""
     space.base(path="team/app")
@@ -87,6 +90,7 @@ def test_overlapping_paths(space: Workspace) -> None:
     space.wait_ready()
 
 
+@beside
 def test_an_age_secret_that_exists_is_kept(space: Workspace) -> None:
     """B13: a Secret with a key is not touched; one without gets a key beside what it holds."""
     space.provider()
@@ -110,6 +114,7 @@ def test_an_age_secret_that_exists_is_kept(space: Workspace) -> None:
     assert len(filled["metadata"]["annotations"]) == 2
 
 
+@beside
 def test_bootstrap_files(space: Workspace) -> None:
     """B15, B16: nothing before the first object; files of people are kept, and a missing one comes back with
     the next real commit.
@@ -138,6 +143,7 @@ def test_bootstrap_files(space: Workspace) -> None:
     assert space.subjects() == ["[CREATE] v1/configmaps/b", "human", "[CREATE] v1/configmaps/menu", "human"]
 
 
+@beside
 def test_one_of_two_targets_is_deleted(space: Workspace) -> None:
     """B18: its open window goes with it, its files stay, and the other one is not held up."""
     space.provider(window="3s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import time
@@ -48,6 +49,16 @@ class Workspace:
             core_path("namespaces"),
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         )
+
+    def remove(self) -> None:
+        """Delete what was made in the cluster; what is gone already is fine."""
+        paths = list(reversed(self.extra))
+        for plural in ("commitrequests", "watchrules", "gittargets", "gitproviders"):
+            path = own_path(plural, namespace=self.namespace)
+            paths += [f"{path}/{found['metadata']['name']}" for found in self.kube.list(path).items]
+        for path in (*paths, core_path("namespaces", name=self.namespace)):
+            with contextlib.suppress(KubeNotFound):
+                self.kube.delete(path)
 
     # -- the custom resources
 
