@@ -493,16 +493,6 @@ def test_optional_defaults_are_not_added_but_followed() -> None:
     assert edited(text, desired, optional=optional) == text.replace("SCTP", "TCP")
 
 
-def test_lists_that_the_server_reorders_do_not_churn() -> None:
-    """Metrics, access modes and finalizers in another order are the same. Covers pain 44."""
-    text = HEAD + "spec:\n  metrics:\n  - type: Resource # cpu\n  - type: Pods\n  accessModes: [RWO, ROX]\n"
-    value = changed(text)
-    value["spec"] = {key: items[::-1] for key, items in value["spec"].items()}
-    assert edit_document(text.encode(), 0, value).mode is EditMode.NO_CHANGE
-    value["spec"]["metrics"].append({"type": "Object"})
-    assert "  - type: Resource # cpu\n  - type: Pods\n  - type: Object\n" in edited(text, value)
-
-
 def test_empty_labels_mean_none() -> None:
     """Empty labels or annotations on either side are no reason to write."""
     text = "kind: Thing\nmetadata: {name: a, annotations: {}}\n"

@@ -18,14 +18,16 @@ _END: Final = None  # key of a trie node at which a pointer ends
 _Trie = dict[Any, Any]
 _NO_TRIE: Final[_Trie] = {}
 
-# Lists that the API server reorders at will: order carries no meaning there.
+# Lists that the API server reorders at will: order carries no meaning there. The kind is None where it holds
+# for every object; a list of the same name in another kind may well be ordered.
 _UNORDERED: Final = (
-    ("metadata", "finalizers"),
-    ("metadata", "ownerReferences"),
-    ("spec", "metrics"),
-    ("spec", "accessModes"),
-    ("secrets",),
-    ("imagePullSecrets",),
+    (None, ("metadata", "finalizers")),
+    (None, ("metadata", "ownerReferences")),
+    ("HorizontalPodAutoscaler", ("spec", "metrics")),
+    ("PersistentVolume", ("spec", "accessModes")),
+    ("PersistentVolumeClaim", ("spec", "accessModes")),
+    ("ServiceAccount", ("secrets",)),
+    ("ServiceAccount", ("imagePullSecrets",)),
 )
 
 
@@ -47,8 +49,9 @@ def effective_target(
         merged = _merge(current, target, _trie(keep), _trie(optional))
         target = merged if isinstance(merged, dict) else {}
     _settle_metadata(current, target)
-    for path in _UNORDERED:
-        _follow_order(current, target, path)
+    for kind, path in _UNORDERED:
+        if kind in (None, target.get("kind")):
+            _follow_order(current, target, path)
     return target
 
 
@@ -147,14 +150,38 @@ def _follow_order(current: Mapping[str, Any], target: dict[str, Any], path: tupl
     known, wanted = old.get(path[-1]), parent.get(path[-1])
     if not isinstance(known, list) or not isinstance(wanted, list) or known == wanted:
         return
-    rest = list(wanted)
-    ordered: list[Any] = []
-    for item in known:
-        found = next((i for i, other in enumerate(rest) if equal_as_kubernetes(item, other)), None)
-        if found is not None:
-            ordered.append(rest.pop(found))
-    replaced = {**parent, path[-1]: ordered + rest}
+    replaced = {**parent, path[-1]: _in_order_of(known, wanted)}
     if len(path) == 1:
         target.update(replaced)
     else:
         target[path[0]] = replaced
+
+
+def _in_order_of(known: list[Any], wanted: list[Any]) -> list[Any]:
+    """The wanted items in the order of the known ones: equal ones first, then each changed one where the
+    item stands that it is most like, so that a changed item keeps its place and its comments."""
+    rest = list(wanted)
+    slots: list[list[Any]] = [[] for _item in known]
+    changed = []
+    for slot, item in zip(slots, known, strict=True):
+        found = next((i for i, other in enumerate(rest) if equal_as_kubernetes(item, other)), None)
+        if found is None:
+            changed.append((slot, item))
+        else:
+            slot.append(rest.pop(found))
+    same_number = len(changed) == len(rest)
+    for slot, item in changed:
+        alike = [_likeness(item, other) for other in rest]
+        best = max(alike, default=0)
+        if rest and (best or same_number):
+            slot.append(rest.pop(alike.index(best)))
+    return [item for slot in slots for item in slot] + rest
+
+
+def _likeness(left: Any, right: Any) -> int:
+    """How many scalars two values have in common at the same place."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return sum(_likeness(value, right[key]) for key, value in left.items() if key in right)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return sum(_likeness(one, other) for one, other in zip(left, right, strict=False))
+    return int(equal_as_kubernetes(left, right))
