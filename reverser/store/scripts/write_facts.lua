@@ -1,4 +1,4 @@
--- Audit facts into their slots. Repeating a batch changes nothing but the time to live.
+-- Audit facts into their slots. Repeating a batch changes nothing; a fact's time to live starts once.
 -- An exact slot that two authors claim names nobody: one of them reported a version he did not make.
 -- A removal keeps its first fact: asking again to delete what is being deleted changes nothing. Somebody
 -- else who asked earlier but is heard of later makes it uncertain. `last` is the newest by stage time.
@@ -22,7 +22,8 @@ for i, key in ipairs(KEYS) do
       end
     end
   end
-  redis.call('SET', key, keep or value, 'PX', ttl)
+  keep = keep or value
+  if keep ~= before then redis.call('SET', key, keep, 'PX', ttl) end
 end
 if ARGV[3] ~= '' then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
 return #KEYS
