@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.bench.report import Report
 
-SECTIONS = ("micro", "writer", "pipeline", "audit", "live")
+SECTIONS = ("micro", "writer", "pipeline", "audit", "live", "fairness", "history")
 
 
 def main(argv: list[str]) -> int:
@@ -31,6 +31,8 @@ def main(argv: list[str]) -> int:
         default="100,1000,10000,50000",
         help="files in the target for the cost of one edit (default 100,1000,10000,50000)",
     )
+    parser.add_argument("--rate", type=int, default=1000, help="changes a second of the live load")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long the live load lasts")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), help="where the JSON goes")
     options = parser.parse_args(argv)
     unknown = set(options.sections) - set(SECTIONS)
@@ -71,7 +73,15 @@ def _run(section: str, report: Report, folder: Path, options: argparse.Namespace
     elif section == "live":
         from tests.bench import live
 
-        live.run(report, place)
+        live.run(report, place, rate=options.rate, seconds=options.seconds)
+    elif section == "fairness":
+        from tests.bench import fairness
+
+        fairness.run(report, place)
+    elif section == "history":
+        from tests.bench import history
+
+        history.run(report, place)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU seconds so far, its waited-for children included, and peak memory in MB."""
+    """CPU seconds so far, its waited-for children included, and peak and present memory in MB."""
 
     cpu: float
     peak_mb: float
+    resident_mb: float = 0.0
 
 
 def usage(pid: int) -> Usage:
@@ -25,5 +26,5 @@ def usage(pid: int) -> Usage:
     except OSError:
         return Usage(0.0, 0.0)
     ticks = sum(int(fields[index]) for index in (11, 12, 13, 14))
-    peak = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")), "0")
-    return Usage(ticks / _TICKS, int(peak) / 1024)
+    sizes = {words[0]: int(words[1]) / 1024 for words in map(str.split, status.splitlines()) if "kB" in words}
+    return Usage(ticks / _TICKS, sizes.get("VmHWM:", 0.0), sizes.get("VmRSS:", 0.0))
