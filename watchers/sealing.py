@@ -30,6 +30,7 @@ from reverser.store.model import (
     UnsealedEntry,
     digest_field,
 )
+from reverser.trust.metrics import MARKER_SKIPS
 from watchers.fold import Folded
 from watchers.hooks import Sealer, Unsealed
 from watchers.table import ShardSpec
@@ -133,6 +134,7 @@ class Seals:
             if record is not None and record.recipients_generation == self.generation:
                 digest = await self.sealer.digest(self.target.uid, ref, plain)
                 if digest and digest == record.digest:
+                    MARKER_SKIPS.inc()
                     return replace(
                         base,
                         presence=Presence.DIGEST,

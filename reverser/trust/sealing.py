@@ -22,7 +22,8 @@ from pathlib import Path
 
 import yaml
 
-from reverser.errors import ConfigInvalid, ResourceRefused
+from reverser.errors import ConfigInvalid, ResourceRefused, ReverserError
+from reverser.trust import metrics
 from reverser.trust.child import run
 
 SECRET_REGEX = "^(data|stringData)$"  # noqa: S105 - a pattern of field names
@@ -86,11 +87,19 @@ class Sealer:
         plain = _escaped(plain)
         key = self._cache.key(scope, regex, ",".join(wanted), plain)
         sealed = self._cache.get(key)
-        if sealed is None:
+        if sealed is not None:
+            metrics.CACHE_HITS.inc()
+            return sealed
+        metrics.ATTEMPTS.inc()
+        try:
             with self._slots:
                 sealed = self._run(plain, wanted, regex)
             verify_sealed(sealed, plain=plain, recipients=wanted, regex=regex)
-            self._cache.put(key, sealed)
+        except ReverserError:
+            metrics.FAILURES.inc()
+            raise
+        metrics.SUCCESS.inc()
+        self._cache.put(key, sealed)
         return sealed
 
     def _run(self, plain: bytes, recipients: list[str], regex: str) -> bytes:
