@@ -28,12 +28,13 @@ from .changes import (
 from .editing import EditMode, EditResult
 from .fields import load_mapping
 from .filework import DesiredDocument, FileWork, would_change
-from .guards import Exclusion, leak
+from .guards import Exclusion, leak, undeclared_text
 from .identity import ObjectKey
 from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
 from .kustomize.edits import KustomizationEdits
 from .kustomize.outside import is_outside
+from .kustomize.removing import orphaned_entries
 from .kustomize.route import Routed, SourceRouter
 from .loading import YamlError
 from .moving import Home, home_of
@@ -141,11 +142,7 @@ class Draft:
             self.owners.setdefault(path, set()).add(number)
 
     def _undeclared(self, number: int, ref: DocumentRef) -> None:
-        text = (
-            f"{ref.fact.kind} {ref.fact.name} in {ref.path} has no namespace, so nobody can tell whether it "
-            "is this object; add metadata.namespace or a kustomization that sets it"
-        )
-        self._skip(number, SkipReason.NAMESPACE_UNDECLARED, text, ref.path)
+        self._skip(number, SkipReason.NAMESPACE_UNDECLARED, undeclared_text(ref), ref.path)
 
     def _upsert(self, number: int, change: Upsert) -> None:
         problem = leak(change, self._policy.sensitive_types)
@@ -311,6 +308,8 @@ class Draft:
     def _cut(self, number: int, ref: DocumentRef) -> None:
         self._work(ref.path).removals.add(ref.fact.index)
         self._own(number, ref.path)
+        for edits in orphaned_entries(self._inventory, ref):
+            self._merge_edits(number, edits)
 
     def _remove_inherited(self, number: int, ref: DocumentRef) -> bool:
         """Delete an object of a base by a patch in the overlay; true when that changes something."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from .changes import SkipReason, Upsert, is_sensitive
 from .facts import read_facts
+from .inventory import DocumentRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +33,11 @@ def leak(change: Upsert, sensitive_types: frozenset[str]) -> str:
     if len(documents) != 1 or not documents[0].sealed or documents[0].name != change.name:
         return "the encrypted text is not one encrypted document of this object; it has to be sent again"
     return ""
+
+
+def undeclared_text(ref: DocumentRef) -> str:
+    """Why a document without a namespace is neither changed nor removed for an object that has one."""
+    return (
+        f"{ref.fact.kind} {ref.fact.name} in {ref.path} has no namespace, so nobody can tell whether it "
+        "is this object; add metadata.namespace or a kustomization that sets it"
+    )

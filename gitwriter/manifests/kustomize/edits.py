@@ -33,11 +33,13 @@ class KustomizationEdits:
     new_replicas: dict[str, int] = field(default_factory=dict)
     new_patches: set[str] = field(default_factory=set)
     removed_patches: set[str] = field(default_factory=set)
+    removed_replicas: set[str] = field(default_factory=set)
 
     @property
     def empty(self) -> bool:
         changes = (self.added, self.removed, self.images, self.replicas)
-        return not any((*changes, self.new_images, self.new_replicas, self.new_patches, self.removed_patches))
+        authored = (self.new_images, self.new_replicas, self.new_patches)
+        return not any((*changes, *authored, self.removed_patches, self.removed_replicas))
 
     def merge(self, other: KustomizationEdits) -> None:
         """Take over another object's edits of the same file."""
@@ -49,6 +51,7 @@ class KustomizationEdits:
         self.new_replicas.update(other.new_replicas)
         self.new_patches |= other.new_patches
         self.removed_patches |= other.removed_patches
+        self.removed_replicas |= other.removed_replicas
 
     def apply(self, data: bytes) -> bytes | None:
         """The file's new bytes; None where the edit cannot be made without guessing."""
@@ -87,6 +90,10 @@ class KustomizationEdits:
             if entry is None or "count" not in entry:
                 return False
             entry["count"] = count
+        counts = desired.get("replicas")
+        if self.removed_replicas and isinstance(counts, list):
+            others = [entry for entry in counts if not self._is_removed_count(entry)]
+            desired.pop("replicas") if not others else desired.update(replicas=others)
         patches = desired.get("patches")
         if self.removed_patches and isinstance(patches, list):
             left = [entry for entry in patches if not self._is_removed_patch(entry)]
@@ -112,6 +119,9 @@ class KustomizationEdits:
     def _is_removed_patch(self, entry: object) -> bool:
         path = entry.get("path") if isinstance(entry, dict) else None
         return isinstance(path, str) and resolve_entry(self.directory, path) in self.removed_patches
+
+    def _is_removed_count(self, entry: object) -> bool:
+        return isinstance(entry, dict) and entry.get("name") in self.removed_replicas
 
     def _is_removed(self, entry: object) -> bool:
         return isinstance(entry, str) and resolve_entry(self.directory, entry) in self.removed
