@@ -7,12 +7,11 @@ each pass, and only the fact that a listing succeeded under the same versions is
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from gitwriter.git.probe import refused_push
@@ -25,6 +24,7 @@ from reverser.controllers.decide_provider import ProviderFindings, Step
 from reverser.controllers.events import Happening
 from reverser.controllers.reconcile_provider import ProviderReport
 from reverser.controllers.reconcile_target import EncryptionReport
+from reverser.controllers.remotecalls import RemoteCalls
 from reverser.controllers.secret_door import SecretDoor
 from reverser.controllers.signing_gate import signing_key
 from reverser.errors import (
@@ -85,8 +85,7 @@ class Checks:
         self._validate_templates = validate_templates
         self._clock = clock
         self._tokens = TokenSource()
-        # Not the loop's own threads: remotes that do not answer must not keep anybody else waiting.
-        self._threads = ThreadPoolExecutor(REMOTES, thread_name_prefix="remote")
+        self._remotes = RemoteCalls(REMOTES)
         self._listed: dict[str, tuple[tuple[object, ...], float, str]] = {}
 
     def check_placement(self, target: GitTarget) -> str:
@@ -189,13 +188,12 @@ class Checks:
             return ProviderReport(good, None, happenings)
         self._listed.pop(uid, None)
         try:
-            loop = asyncio.get_running_loop()
-            refs = await loop.run_in_executor(self._threads, list_remote, access.remote)
+            refs = await self._remotes.run(partial(list_remote, access.remote))
         except (TransientError, StalledError) as error:
             message = f"Failed to connect to repository: {error}"
             failed = ProviderFindings(Step.CONNECTION, "ConnectionFailed", message, key)
             return ProviderReport(failed, None, happenings)
-        refused = await loop.run_in_executor(self._threads, _push_refused, access.remote)
+        refused = await self._remotes.run(partial(_push_refused, access.remote))
         self._listed[uid] = (fingerprint, now, refused)
         good = ProviderFindings(signing_public_key=key, push_refused=refused)
         return ProviderReport(good, refs.branches, happenings)
