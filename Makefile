@@ -27,7 +27,7 @@ story: $(STAMP) ## the scripted story: every step checked in Git, ends by itself
 	@$(BIN)/python manage.py demo --once
 
 test: $(STAMP) ## the whole suite
-	@$(BIN)/python -m pytest -n $(TESTERS)
+	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup
 
 check: $(STAMP) ## formatting, lint, types, layers
 	@$(BIN)/ruff format --check .
