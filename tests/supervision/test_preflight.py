@@ -1,0 +1,178 @@
+"""Everything that can be wrong before a start is one clear line, and nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reverser.config import load_config
+from reverser.errors import KubeForbidden, KubeUnavailable, SettingsInvalid
+from reverser.quantities import Address
+from reverser.supervision import preflight
+from reverser.supervision.valkey import embedded_valkey
+from tests.e2e.operator import ROOT, free_port
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: c, context: {cluster: a, user: u}}]
+current-context: CONTEXT
+"""
+
+
+def start(tmp_path: Path, *arguments: str, **settings: str) -> tuple[int, list[str]]:
+    """Run manage.py; exit code and lines."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("REVERSER_", "KUBE"))}
+    environment |= {
+        "HOME": str(tmp_path),
+        "REVERSER_STATE_DIR": str(tmp_path / "state"),
+        "REVERSER_HTTP_ADDR": f"127.0.0.1:{free_port()}",
+        **settings,
+    }
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
+def kubeconfig(tmp_path: Path, context: str = "c") -> str:
+    """A kubeconfig whose server does not listen."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG.replace("CONTEXT", context))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"KUBECONFIG": "down"}, "the cluster cannot be reached"),
+        ({"KUBECONFIG": "other-context"}, "expected object with name nope"),
+        ({"KUBECONFIG": "broken"}, "is not valid YAML"),
+        ({"KUBECONFIG": "/no/such/file"}, "no such file"),
+        ({"REVERSER_STATE_DIR": "/proc/nowhere"}, "cannot write"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_up_says_what_is_wrong(tmp_path: Path, settings: dict[str, str], words: str) -> None:
+    """Exit code 2 and one line that begins with ``error:``."""
+    (tmp_path / "broken").write_text("a: [b")
+    made = {
+        "down": kubeconfig(tmp_path),
+        "other-context": kubeconfig(tmp_path, "nope"),
+        "broken": str(tmp_path / "broken"),
+    }
+    if settings.get("KUBECONFIG") == "down":
+        kubeconfig(tmp_path)
+    code, lines = start(tmp_path, "up", **{key: made.get(value, value) for key, value in settings.items()})
+    assert (code, len(lines)) == (2, 1), lines
+    assert lines[0].startswith("error: ")
+    assert words.lower() in lines[0].lower()
+
+
+def test_demo_without_git(tmp_path: Path) -> None:
+    """A missing git is named before anything starts."""
+    code, lines = start(tmp_path, "demo", PATH=str(tmp_path))
+    assert (code, lines) == (2, ["error: git: the program is not on PATH; install git 2.31 or newer"])
+
+
+def test_all_settings_are_judged_at_once(tmp_path: Path) -> None:
+    """One line for each setting that cannot work."""
+    code, lines = start(tmp_path, "up", REVERSER_HTTP_ADDR="x", REVERSER_LOG_LEVEL="loud", REVERSER_NOPE="1")
+    assert code == 2
+    assert [line.split(":")[1].strip() for line in lines] == [
+        "REVERSER_HTTP_ADDR",
+        "REVERSER_LOG_LEVEL",
+        "REVERSER_NOPE",
+    ]
+
+
+def test_a_port_in_use_is_named() -> None:
+    """The message names the setting and the address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = Address("127.0.0.1", server.getsockname()[1])
+        problem = preflight.port_problem("REVERSER_HTTP_ADDR", address)
+    assert problem.startswith(f"REVERSER_HTTP_ADDR: cannot listen on {address}: address already in use")
+    assert preflight.port_problem("REVERSER_HTTP_ADDR", Address("127.0.0.1", 0)) == ""
+
+
+def test_two_settings_with_one_port(tmp_path: Path) -> None:
+    """Two listeners of the same process cannot share an address."""
+    port = str(free_port())
+    config = load_config(
+        {
+            "REVERSER_STATE_DIR": str(tmp_path),
+            "REVERSER_HTTP_ADDR": f"127.0.0.1:{port}",
+            "REVERSER_AUDIT_ADDR": f"127.0.0.1:{port}",
+            "REVERSER_AUDIT_INSECURE": "true",
+        }
+    )
+    assert ["REVERSER_AUDIT_ADDR" in problem for problem in preflight.listener_problems(config)] == [True]
+
+
+def test_one_supervisor_per_state_directory(tmp_path: Path) -> None:
+    """The second is told which process has it, at once."""
+    with preflight.owned_state_dir(tmp_path):
+        with pytest.raises(SettingsInvalid) as refused, preflight.owned_state_dir(tmp_path):
+            pass
+        assert f"process {os.getpid()}" in refused.value.problems[0]
+    with preflight.owned_state_dir(tmp_path):
+        pass
+
+
+def test_children_of_a_killed_supervisor_keep_the_directory(tmp_path: Path) -> None:
+    """While one is left the directory stays taken; a start waits for it, and no longer than it is told."""
+    with preflight.owned_state_dir(tmp_path) as lock:
+        child = subprocess.Popen(["sleep", "60"], pass_fds=(lock,))
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    (tmp_path / "supervisor.lock").write_text(str(dead.pid))
+    with pytest.raises(SettingsInvalid), preflight.owned_state_dir(tmp_path, patience=0.3):
+        pass
+    child.kill()
+    child.wait()
+    with preflight.owned_state_dir(tmp_path, patience=10):
+        pass
+
+
+def test_redis_that_is_not_there_shows_no_password() -> None:
+    """The reason, never the credentials."""
+    problem = preflight.redis_problem(f"redis://:hunter2@127.0.0.1:{free_port()}/0")
+    assert "no Redis answers there" in problem
+    assert "hunter2" not in problem
+    assert "write redis://" in preflight.redis_problem("http://127.0.0.1")
+
+
+def test_the_cluster_is_judged_by_the_class_of_the_error() -> None:
+    """Unreachable, forbidden and badly configured read differently."""
+
+    def failing(error: Exception) -> str:
+        def connect() -> preflight.Kube:
+            raise error
+
+        return preflight.cluster_problem(connect)
+
+    assert "cannot be reached" in failing(KubeUnavailable("down"))
+    assert "does not accept these credentials" in failing(KubeForbidden("no"))
+    assert failing(SettingsInvalid(["bad file"])) == "bad file"
+
+
+def test_a_deep_state_directory_gets_a_short_socket(tmp_path: Path) -> None:
+    """A socket's path may not be longer than about 100 bytes; each start finds the same one."""
+    deep = tmp_path / ("d" * 90)
+    first, second = embedded_valkey(deep), embedded_valkey(deep)
+    assert first.url == second.url
+    assert len(first.url) < 110
+    Path(first.url.removeprefix("unix://").partition("?")[0]).parent.rmdir()
