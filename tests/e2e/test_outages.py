@@ -20,11 +20,10 @@ import redis
 from reverser.store import Store
 from tests.e2e.apiproxy import ApiProxy
 from tests.e2e.operator import Operator
-from tests.e2e.test_restarts import forget_redis, pending
+from tests.e2e.test_restarts import VALKEY, WATCHER, WORKER, forget_redis, pending
 from tests.e2e.workspace import CONFIGMAPS, Workspace, until
 
 SERVICES = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"]}
-WATCHER, WORKER, VALKEY = "manage.py watch", "celery --quiet -A reverser worker", "valkey-server"
 
 
 def redis_of(operator: Operator) -> redis.Redis:
@@ -42,24 +41,6 @@ def paused(pids: list[int]) -> Iterator[None]:
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
-
-
-def count_up(space: Workspace, name: str, values: range, pause: float = 0.05) -> None:
-    """Write a row of values to one ConfigMap, each by one request."""
-    for value in values:
-        space.set(name, str(value))
-        time.sleep(pause)
-
-
-def rises_to(space: Workspace, name: str, last: int, *, complete: bool, seconds: float = 60.0) -> None:
-    """The object's history in Git ends with ``last`` and never turns back or repeats itself; ``complete``
-    where each value was delivered live and must be a commit of its own.
-    """
-    space.in_git(name, f'v: "{last}"'.encode(), seconds=seconds)
-    found = [int(value) for value in space.values(name)]
-    assert found == sorted(set(found)), found
-    if complete:
-        assert found == list(range(1, last + 1))
 
 
 @pytest.fixture(scope="module")
@@ -100,16 +81,16 @@ def test_redis_is_emptied_while_everything_runs(space: Workspace, operator: Oper
     for name in ("a", "doomed"):
         space.configmap(name)
         space.in_git(name)
-    count_up(space, "a", range(2, 6))
+    space.count_up("a", range(2, 6))
     redis_of(operator).flushall()
-    count_up(space, "a", range(6, 12))
+    space.count_up("a", range(6, 12))
     space.delete("doomed")
     space.configmap("late")
-    rises_to(space, "a", 11, complete=False, seconds=90)
+    space.counted_to("a", 11, complete=False, seconds=90)
     space.gone_from_git("doomed", seconds=60)
     space.in_git("late", seconds=60)
-    count_up(space, "a", range(12, 14))
-    rises_to(space, "a", 13, complete=False)
+    space.count_up("a", range(12, 14))
+    space.counted_to("a", 13, complete=False)
     space.wait_ready()
     assert space.git.problems() == ""
 
@@ -156,12 +137,12 @@ def test_the_api_server_is_away(space: Workspace, through: ApiProxy, seconds: fl
         space.in_git(name)
     through.down = True
     through.cut()
-    count_up(space, "a", range(2, 10))
+    space.count_up("a", range(2, 10))
     space.delete("doomed")
     space.configmap("new")
     time.sleep(seconds)
     through.down = False
-    rises_to(space, "a", 9, complete=True, seconds=90)
+    space.counted_to("a", 9, complete=True, seconds=90)
     space.gone_from_git("doomed", seconds=60)
     space.in_git("new", seconds=60)
     space.wait_ready(seconds=90)
@@ -237,10 +218,10 @@ def test_redis_does_not_answer(space: Workspace, operator: Operator, seconds: fl
     space.configmap("a")
     space.in_git("a")
     with paused(operator.pids(VALKEY)):
-        count_up(space, "a", range(2, 12))
+        space.count_up("a", range(2, 12))
         time.sleep(seconds)
-    count_up(space, "a", range(12, 15))
-    rises_to(space, "a", 14, complete=seconds < 10, seconds=90)
+    space.count_up("a", range(12, 15))
+    space.counted_to("a", 14, complete=seconds < 10, seconds=90)
     space.wait_ready(seconds=90)
 
 
@@ -251,13 +232,13 @@ def test_a_process_sleeps_past_its_leases(space: Workspace, operator: Operator, 
     space.base(window="0s")
     space.configmap("a")
     space.in_git("a")
-    count_up(space, "a", range(2, 6), pause=0)
+    space.count_up("a", range(2, 6), pause=0)
     with paused(operator.pids(word)):
-        count_up(space, "a", range(6, 20))
+        space.count_up("a", range(6, 20))
         space.configmap("b")
         time.sleep(35)
-    count_up(space, "a", range(20, 25))
-    rises_to(space, "a", 24, complete=True, seconds=90)
+    space.count_up("a", range(20, 25))
+    space.counted_to("a", 24, complete=True, seconds=90)
     space.in_git("b", seconds=60)
     assert space.git.problems() == ""
 
@@ -277,16 +258,16 @@ def test_two_installations_on_one_journal(
     other = Operator(tmp_path / "second", operator.kubeconfig, REVERSER_REDIS_URL=url)
     other.start()
     try:
-        count_up(space, "a", range(2, 30))
+        space.count_up("a", range(2, 30))
         with paused([*watcher, *worker]):
-            count_up(space, "a", range(30, 50))
+            space.count_up("a", range(30, 50))
             time.sleep(45)
-            rises_to(space, "a", 49, complete=True, seconds=60)
-        count_up(space, "a", range(50, 60))
-        rises_to(space, "a", 59, complete=True, seconds=60)
+            space.counted_to("a", 49, complete=True, seconds=60)
+        space.count_up("a", range(50, 60))
+        space.counted_to("a", 59, complete=True, seconds=60)
         assert other.stop() == 0
-        count_up(space, "a", range(60, 65))
-        rises_to(space, "a", 64, complete=True, seconds=60)
+        space.count_up("a", range(60, 65))
+        space.counted_to("a", 64, complete=True, seconds=60)
     finally:
         if other.running:
             other.kill()

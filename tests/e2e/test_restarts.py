@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 from reverser.store import Store
 from tests.e2e.operator import Operator
 from tests.e2e.workspace import CONFIGMAPS, Workspace, until
+
+WATCHER, WORKER = "manage.py watch", "celery --quiet -A reverser worker"
+BEAT, VALKEY = "celery --quiet -A reverser beat", "valkey-server"
 
 
 def forget_redis(operator: Operator) -> None:
@@ -126,13 +130,33 @@ def test_sigkill_in_mid_window_loses_nothing(space: Workspace, operator: Operato
 
 
 def test_each_process_killed_once(space: Workspace, operator: Operator) -> None:
-    """Killing any one process with -9 never changes what ends in Git."""
-    space.base()
-    for number, word in enumerate(("manage.py watch", "celery --quiet -A reverser worker", "beat", "valkey")):
-        (pid, *_rest) = operator.pids(word)
-        space.configmap(f"before-{number}")
-        os.kill(pid, signal.SIGKILL)
-        space.configmap(f"after-{number}")
-        space.in_git(f"before-{number}", seconds=60)
-        space.in_git(f"after-{number}", seconds=60)
+    """Q08, D10: while somebody counts, each process is killed with -9, and then all at once: every value is
+    one commit, in order, and nothing written beside it is missing.
+    """
+    space.base(window="0s")
+    space.configmap("counter")
+    space.in_git("counter")
+    enough, reached = threading.Event(), [1]
+
+    def count() -> None:
+        while not enough.wait(0.1):
+            space.set("counter", str(reached[0] + 1))
+            reached[0] += 1
+
+    writer = threading.Thread(target=count)
+    writer.start()
+    try:
+        for number, word in enumerate((WATCHER, WORKER, BEAT, VALKEY)):
+            (pid, *_rest) = operator.pids(word)
+            space.configmap(f"before-{number}")
+            os.kill(pid, signal.SIGKILL)
+            space.configmap(f"after-{number}")
+            space.in_git(f"before-{number}", seconds=60)
+            space.in_git(f"after-{number}", seconds=60)
+        operator.kill()
+        operator.start()
+    finally:
+        enough.set()
+        writer.join()
+    space.counted_to("counter", reached[0], complete=True)
     assert space.git.problems() == ""

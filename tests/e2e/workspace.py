@@ -6,7 +6,7 @@ import contextlib
 import re
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +243,12 @@ class Workspace:
         """Change one entry of a ConfigMap."""
         return self.kube.patch(self.path(name=name), {"data": {key: value}})
 
+    def count_up(self, name: str, values: Iterable[int], pause: float = 0.05) -> None:
+        """Write a row of values to one ConfigMap, each by one request."""
+        for value in values:
+            self.set(name, str(value))
+            time.sleep(pause)
+
     def delete(self, name: str, resource: str = "configmaps") -> None:
         """Delete an object; one that is gone is fine."""
         try:
@@ -304,6 +310,16 @@ class Workspace:
         pattern = re.compile(rf'^  {re.escape(key)}: "?([^"\n]*)"?$'.encode(), re.MULTILINE)
         found = (pattern.search(content or b"") for content in self.history(name))
         return [match[1].decode() if match else "" for match in found]
+
+    def counted_to(self, name: str, last: int, *, complete: bool, seconds: float = 60.0) -> None:
+        """The object's history in Git ends with ``last`` and never turns back or repeats itself; ``complete``
+        where each value was delivered live with a window of 0 s and must be a commit of its own.
+        """
+        self.in_git(name, f'v: "{last}"'.encode(), seconds=seconds)
+        found = [int(value) for value in self.values(name)]
+        assert found == sorted(set(found)), found
+        if complete:
+            assert found == list(range(1, last + 1))
 
     def hook(self, name: str, script: str) -> Path:
         """A server-side hook of the repository."""
