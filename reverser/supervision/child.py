@@ -1,7 +1,8 @@
-"""Run a program that ends with its parent: ``python -m reverser.supervision.child -- PROGRAM ARG ...``.
+"""Run a program that ends with its parent: ``python -m reverser.supervision.child PARENT -- PROGRAM ...``.
 
 A supervisor that is killed outright cannot stop its children; the kernel does it instead. The signal is
 requested in the new process itself, before the program is executed, so no thread of the parent is involved.
+``PARENT`` is the parent's process id: a parent that is gone before the request was made is noticed by it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from typing import NoReturn
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent(number: int = signal.SIGTERM) -> None:
-    """Ask the kernel (Linux) to send ``number`` to this process when its parent ends."""
+def die_with_parent(parent: int, number: int = signal.SIGTERM) -> None:
+    """Ask the kernel (Linux) to send ``number`` to this process when its parent ends or has ended."""
     if not sys.platform.startswith("linux"):
         return
-    parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
@@ -27,11 +27,11 @@ def die_with_parent(number: int = signal.SIGTERM) -> None:
 
 def main(arguments: list[str]) -> NoReturn:
     """Replace this process by the program; exits with 2 where none is named."""
-    if len(arguments) < 2 or arguments[0] != "--":
-        sys.stderr.write("usage: python -m reverser.supervision.child -- PROGRAM [ARG ...]\n")
+    if len(arguments) < 3 or not arguments[0].isdigit() or arguments[1] != "--":
+        sys.stderr.write("usage: python -m reverser.supervision.child PARENT -- PROGRAM [ARG ...]\n")
         sys.exit(2)
-    die_with_parent()
-    os.execvp(arguments[1], arguments[1:])  # noqa: S606 - no shell is wanted
+    die_with_parent(int(arguments[0]))
+    os.execvp(arguments[2], arguments[2:])  # noqa: S606 - no shell is wanted
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ class Supervisor:
         self._running.clear()
 
     def _spawn(self, program: Program) -> subprocess.Popen[bytes]:
-        argv = [sys.executable, "-m", "reverser.supervision.child", "--", *program.argv]
+        argv = [sys.executable, "-m", "reverser.supervision.child", str(os.getpid()), "--", *program.argv]
         if program.log_file is not None:
             with program.log_file.open("ab") as log:
                 return subprocess.Popen(
