@@ -21,6 +21,7 @@ from tests.deploy.render import (
     parsed,
     pods,
 )
+from tests.e2e.test_health import COMMANDS
 
 OVERLAYS = DEPLOY / "kustomize" / "overlays"
 VARIANTS = (
@@ -99,10 +100,23 @@ def test_high_availability_is_that() -> None:
 
 
 def test_grace_covers_the_shutdown() -> None:
-    """Kubernetes waits longer than each process takes at most: 25 s for a worker, 32 s for `up`."""
+    """Kubernetes waits longer than each process takes at most: 25 s for a worker, 28 s for `up`."""
     ha, minimal = pods(kustomized(OVERLAYS / "ha")), pods(kustomized(OVERLAYS / "minimal"))
     assert ha["gitops-reverser-worker"]["spec"]["terminationGracePeriodSeconds"] > 25
     assert minimal["gitops-reverser"]["spec"]["terminationGracePeriodSeconds"] > 32
+
+
+def test_processes_are_started_as_the_tests_start_them() -> None:
+    """The commands of the manifests are those that tests/e2e/test_health.py drives."""
+    for name, template in pods(kustomized(OVERLAYS / "ha")).items():
+        container = template["spec"]["containers"][0]
+        driven = list(COMMANDS[name.removeprefix("gitops-reverser-")])
+        if "args" in container:
+            assert container["args"] == driven[2:], name
+        else:
+            ours = [word for word in driven[2:] if word != "health@%h"]
+            assert container["command"][:2] == ["tini", "--"]
+            assert [word for word in container["command"][2:] if word != "worker@%h"] == ours, name
 
 
 def test_private_keys_of_authorities_stay_out_of_pods(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +72,20 @@ def test_metrics(metric: Metric) -> None:
     elsewhere = [path for path in code() if path != metric.module and metric.variable in words(path)]
     assert elsewhere, "nothing records it"
     assert not {"name", "namespace", "user", "username", "author", "email"} & set(metric.labels)
+
+
+def test_migrations_are_complete(tmp_path: Path) -> None:
+    """The models are what the migrations make; an upgrade needs nothing else."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
+        cwd=ROOT,
+        env={**os.environ, "REVERSER_STATE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_metrics_have_one_maker() -> None:
