@@ -59,7 +59,8 @@ def programs(environment: dict[str, str], *, threads: int, state_dir: Path) -> l
         "--without-mingle",
         "--without-heartbeat",
     )
-    beat = (*celery, "beat", "--pidfile", str(state_dir / "run" / "beat.pid"))
+    # Beat sleeps its whole interval before it ends.
+    beat = (*celery, "beat", "--max-interval", "1", "--pidfile", str(state_dir / "run" / "beat.pid"))
     return [
         Program("web", (python, manage, "serve"), environment, stop_seconds=8),
         Program("worker", worker, environment, stop_seconds=25),
