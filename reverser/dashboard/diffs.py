@@ -155,7 +155,8 @@ def _read(git: _Git, sha: str) -> Diff:
     parent, note = f"{sha}^", ""
     if not git.has(parent):
         parent = git("hash-object", "-t", "tree", "/dev/null").stdout.decode("ascii").strip()
-        if git("rev-list", "--parents", "--max-count=1", sha).stdout.split()[1:]:
+        # A shallow clone hides the parent from rev-list; the commit object still names it.
+        if b"\nparent " in git("cat-file", "commit", sha).stdout.split(b"\n\n", 1)[0]:
             note = "The commit before is not in the clone, so every file is shown as new."
     listed = git(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-commit-id", "--abbrev=64", parent, sha

@@ -144,7 +144,7 @@ def act(request: HttpRequest, site: AdminSite, object_id: str, slug: str) -> Htt
     back = reverse("admin:history_targetstate_change", args=[found.pk])
     problem = ""
     if request.method == "POST":
-        problem = message_problem(request.POST.get("message", "")) if action is actions.SAVE else ""
+        problem = message_problem(_message(request)) if action is actions.SAVE else ""
         if not problem:
             try:
                 told = _do(request, action, found)
@@ -171,11 +171,14 @@ def act(request: HttpRequest, site: AdminSite, object_id: str, slug: str) -> Htt
     return TemplateResponse(request, "dashboard/confirm.html", context, status=409 if problem else 200)
 
 
+def _message(request: HttpRequest) -> str:
+    """Browsers end lines with CR LF; a commit message has LF."""
+    return request.POST.get("message", "").replace("\r\n", "\n").strip()
+
+
 def _do(request: HttpRequest, action: actions.Action, found: TargetState) -> str:
     if action is actions.SAVE:
-        return actions.save_now(
-            kube(), request.user, found, request.POST.get("message", "").replace("\r", "")
-        )
+        return actions.save_now(kube(), request.user, found, _message(request))
     if action is actions.RECHECK:
         return actions.recheck(store(), found)
     return actions.replay(store(), found, request.POST.get("type", ""))

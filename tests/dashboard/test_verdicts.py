@@ -1,0 +1,70 @@
+"""One word per target: the worst that is known of it wins."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from reverser.dashboard.readings import BranchReading
+from reverser.dashboard.verdicts import LATE_MS, State, judge
+from reverser.history.models import TargetState
+from reverser.store.model import BranchHealth, BranchKey, BranchRecord
+from tests.dashboard.world import conditions
+
+NOW_MS = 1_800_000_000_000
+
+
+def _target(**more: object) -> TargetState:
+    values = {"uid": "u", "ready": "True", "reconciling": "False", "stalled": "False"}
+    return TargetState(conditions=more.pop("conditions", conditions()), **{**values, **more})
+
+
+def _branch(*, oldest_ms: int = 0, ok: bool = True) -> BranchReading:
+    health = BranchHealth(
+        ok, "" if ok else "PushRejected", "" if ok else "the hook says no", since_ms=NOW_MS - 60_000
+    )
+    oldest = {"u": oldest_ms} if oldest_ms else {}
+    return BranchReading(BranchKey("shop", "repo", "main"), BranchRecord(), health, "", oldest, {})
+
+
+@pytest.mark.parametrize(
+    ("target", "branch", "expected"),
+    [
+        pytest.param(_target(), _branch(), State.CURRENT, id="nothing waits"),
+        pytest.param(_target(), None, State.CURRENT, id="the store says nothing of the branch"),
+        pytest.param(_target(), _branch(oldest_ms=NOW_MS - 1000), State.WRITING, id="a fresh change waits"),
+        pytest.param(
+            _target(), _branch(oldest_ms=NOW_MS - LATE_MS - 1), State.LATE, id="an old change waits"
+        ),
+        pytest.param(
+            _target(), _branch(ok=False), State.FAILING, id="pushes fail though the target is ready"
+        ),
+        pytest.param(_target(stalled="True"), _branch(), State.FAILING, id="the target is stalled"),
+        pytest.param(
+            _target(ready="False", reconciling="True"), _branch(), State.STARTING, id="it reconciles"
+        ),
+        pytest.param(_target(ready="Unknown"), _branch(), State.UNKNOWN, id="nobody judged it"),
+        pytest.param(
+            _target(conditions=conditions(DeletionsApplied="False")),
+            _branch(),
+            State.HELD,
+            id="deletions held",
+        ),
+    ],
+)
+def test_state(target: TargetState, branch: BranchReading | None, expected: State) -> None:
+    assert judge(target, branch, now_ms=NOW_MS).state is expected
+
+
+def test_failure_says_since_when_and_why() -> None:
+    """The writer's own words and time, not the target's condition, which a failing push leaves alone."""
+    verdict = judge(_target(), _branch(ok=False), now_ms=NOW_MS)
+
+    assert (verdict.reason, verdict.message) == ("PushRejected", "the hook says no")
+    assert verdict.since == datetime.fromtimestamp((NOW_MS - 60_000) / 1000, tz=UTC)
+
+
+def test_worst_first() -> None:
+    """The order of the states is the order in which a person should look."""
+    assert sorted(State)[:3] == [State.FAILING, State.LATE, State.HELD]
