@@ -62,9 +62,11 @@ class PatientKube:
                 look_around(self.run)
 
 
-def look_around(run: Up) -> None:
-    """Between two looks: restart what died. Raises Interrupted when the run is to end."""
+def look_around(run: Up) -> bool:
+    """Between two looks: restart what died, and tell whether anything had. Raises Interrupted when the run
+    is to end."""
     if run.stopping:
         raise Interrupted
-    run.supervisor.check()
+    died = run.supervisor.check()
     time.sleep(0.1)
+    return bool(died)

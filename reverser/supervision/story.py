@@ -48,12 +48,13 @@ class _Teller:
         return core_path("configmaps", namespace=seeds.NAMESPACE, name=name)
 
     def until(self, what: str, check: Callable[[], bool]) -> None:
-        """Wait for a condition; StoryFailed after the deadline."""
+        """Wait for a condition; StoryFailed after the deadline, which begins anew when a process has died."""
         deadline = time.monotonic() + STEP_SECONDS
         while not check():
             if time.monotonic() > deadline:
                 raise StoryFailed(f"after {STEP_SECONDS:.0f} s still not so: {what}")
-            look_around(self.run)
+            if look_around(self.run):
+                deadline = time.monotonic() + STEP_SECONDS
 
     def quiet(self, what: str) -> None:
         """Make sure that nothing is committed for a while."""
