@@ -181,9 +181,9 @@ def test_long_lists_stay_fast(size: int) -> None:
     data = head + b"".join(b"- item-%d # c%d\n" % (i, i) for i in range(size))
     desired = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}}
     items = [f"item-{i}" for i in range(1, size)]
-    started = time.perf_counter()
+    started = time.process_time()
     result = edit_document(data, 0, {**desired, "items": [*items, "new"]})
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert result.data == data.replace(b"- item-0 # c0\n", b"") + b"- new\n"
 
 

@@ -16,6 +16,7 @@ from .compare import equal_as_kubernetes
 _ABSENT: Final = object()
 _END: Final = None  # key of a trie node at which a pointer ends
 _Trie = dict[Any, Any]
+_MAX_COMPARED: Final = 500  # each item is compared with each; nobody writes longer lists of these by hand
 _NO_TRIE: Final[_Trie] = {}
 
 # Lists that the API server reorders at will: order carries no meaning there. The kind is None where it holds
@@ -160,6 +161,8 @@ def _follow_order(current: Mapping[str, Any], target: dict[str, Any], path: tupl
 def _in_order_of(known: list[Any], wanted: list[Any]) -> list[Any]:
     """The wanted items in the order of the known ones: equal ones first, then each changed one where the
     item stands that it is most like, so that a changed item keeps its place and its comments."""
+    if max(len(known), len(wanted)) > _MAX_COMPARED:
+        return wanted
     rest = list(wanted)
     slots: list[list[Any]] = [[] for _item in known]
     changed = []
