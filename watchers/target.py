@@ -91,7 +91,7 @@ class TargetRunner:
         self._seals = Seals(
             env.store, env.sealer, self.ref, Unsealed("NotReady", "recipients are not known yet")
         )
-        self._sealed_at = -1e9
+        self._sealed_at, self._sealed_spec = -1e9, -1
         self._adopted = False
         self._regained = False
         self.branch: BranchKey | None = None
@@ -189,8 +189,8 @@ class TargetRunner:
 
     async def _recipients(self) -> None:
         """Reads who may decrypt, and numbers the set; a change makes every sealed shard replay (J20)."""
-        now = asyncio.get_running_loop().time()
-        if now - self._sealed_at < self._env.timing.secrets:
+        now, spec = asyncio.get_running_loop().time(), self.target.meta.generation
+        if spec == self._sealed_spec and now - self._sealed_at < self._env.timing.secrets:
             return
         try:
             recipients = await self._env.sealer.recipients(self.target)
@@ -205,7 +205,7 @@ class TargetRunner:
             generation = numbered
         if self._sealed_at < 0:
             self._seals.reported.update(await self._env.store.read_unsealed(self.ref.uid))
-        self._sealed_at = now
+        self._sealed_at, self._sealed_spec = now, spec
         self._seals.recipients, self._seals.generation = recipients, generation
 
     async def _apply(self, table: Table, gate: Gate) -> None:
