@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from reverser.config import load_config
+from reverser.supervision.up import TERM_LIMIT_SECONDS
 from tests.deploy.render import (
     DEPLOY,
     by_kind,
@@ -100,10 +101,10 @@ def test_high_availability_is_that() -> None:
 
 
 def test_grace_covers_the_shutdown() -> None:
-    """Kubernetes waits longer than each process takes at most: 25 s for a worker, 28 s for `up`."""
+    """Kubernetes waits longer than each process takes at most: 25 s for a worker, 26 s for `up`."""
     ha, minimal = pods(kustomized(OVERLAYS / "ha")), pods(kustomized(OVERLAYS / "minimal"))
     assert ha["gitops-reverser-worker"]["spec"]["terminationGracePeriodSeconds"] > 25
-    assert minimal["gitops-reverser"]["spec"]["terminationGracePeriodSeconds"] > 32
+    assert minimal["gitops-reverser"]["spec"]["terminationGracePeriodSeconds"] > TERM_LIMIT_SECONDS
 
 
 def test_processes_are_started_as_the_tests_start_them() -> None:
