@@ -21,6 +21,7 @@ from reverser.errors import (
     FieldCause,
     KubeConflict,
     KubeForbidden,
+    KubeGone,
     KubeInvalid,
     KubeNotFound,
     KubeThrottled,
@@ -74,6 +75,8 @@ def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
 def _own(error: ReverserError) -> dict[str, Any]:
     if isinstance(error, KubeNotFound):
         return problem(404, str(error))
+    if isinstance(error, KubeGone):
+        return problem(410, "this page is no longer to be had; begin the list anew")
     if isinstance(error, KubeInvalid):
         causes = [_cause(cause) for cause in error.causes]
         return problem(422, str(error), causes=causes)

@@ -33,7 +33,7 @@ class ProblemSerializer(serializers.Serializer[Any]):
 class Schema(AutoSchema):
     """Adds the refusals that any operation may answer."""
 
-    REFUSALS = ("400", "401", "403", "404", "405", "406", "429", "503")
+    REFUSALS = ("400", "401", "403", "404", "405", "406", "410", "429", "503")
     WRITE_REFUSALS = ("409", "413", "415", "422")
 
     def get_override_parameters(self) -> list[Any]:

@@ -23,7 +23,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from reverser.dashboard.readings import Reading, current
-from reverser.errors import StoreUnavailable
+from reverser.errors import KubeInvalid, StoreUnavailable
 from reverser.history.models import Commit, CommitObject, TargetState
 from reverser.history.queries import living_targets, search_commits
 from reverser.kinds.parse import parse_git_provider, parse_watch_rule
@@ -332,7 +332,12 @@ class ClusterObjects(View):
         query = {"limit": str(limit_of(self.request)), **({"continue": token} if token else {})}
         self.authorize("list", resource, namespace=namespace)
         path = own_path(resource, namespace=namespace)
-        found, more = decode_page(kube().raw("GET", path, query=query, timeout=KUBE_SECONDS))
+        try:
+            found, more = decode_page(kube().raw("GET", path, query=query, timeout=KUBE_SECONDS))
+        except KubeInvalid as error:
+            if not token:
+                raise
+            raise ValidationError({"continue": "the cluster does not know it; begin anew"}) from error
         return Response({"continue": more or None, "results": [document(item) for item in found.items]})
 
 

@@ -8,13 +8,16 @@ import pytest
 import schemathesis
 from django.test import Client
 from hypothesis import HealthCheck, Phase, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from reverser.rest.throttling import OPEN
 from reverser.store import Store
 from reverser.wsgi import application
 from tests.dashboard import world
 
-EXAMPLES = 8
+EXAMPLES = 6
+# A name that nobody has, or a namespace with no right, is refused though it is well formed.
+NOT_PROMISED = [positive_data_acceptance]
 
 schema = schemathesis.openapi.from_wsgi("/api/schema", application)
 
@@ -61,7 +64,7 @@ def test_reads(case: Any, full: None) -> None:
     """Whatever is asked."""
     if "wait" in (case.query or {}):
         case.query.pop("wait")
-    case.call_and_validate(headers={"Authorization": "Bearer reader-token"})
+    case.call_and_validate(headers={"Authorization": "Bearer reader-token"}, excluded_checks=NOT_PROMISED)
 
 
 @schema.include(method="POST").parametrize()
@@ -77,5 +80,5 @@ def test_writes(case: Any, full: None) -> None:
     """Whatever is sent."""
     if "wait" in (case.query or {}):
         case.query.pop("wait")
-    case.call_and_validate(headers={"Authorization": "Bearer shopper-token"})
+    case.call_and_validate(headers={"Authorization": "Bearer shopper-token"}, excluded_checks=NOT_PROMISED)
     assert not OPEN._open
