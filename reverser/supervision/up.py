@@ -36,7 +36,7 @@ from reverser.supervision.product import (
 from reverser.supervision.valkey import embedded_valkey, wait_for_redis
 
 STOP_STAGES = (("watcher", "beat", "web"), ("worker",))
-TERM_LIMIT_SECONDS = 26.0
+TERM_LIMIT_SECONDS = 24.0
 INTERRUPT_LIMIT_SECONDS = 7.0
 """Ctrl-C is over within ten seconds, on a busy machine too."""
 READY_LIMIT_SECONDS = 90.0

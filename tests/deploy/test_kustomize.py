@@ -101,7 +101,7 @@ def test_high_availability_is_that() -> None:
 
 
 def test_grace_covers_the_shutdown() -> None:
-    """Kubernetes waits longer than each process takes at most: 25 s for a worker, 26 s for `up`."""
+    """Kubernetes waits longer than each process takes at most: 25 s for a worker, 24 s for `up`."""
     ha, minimal = pods(kustomized(OVERLAYS / "ha")), pods(kustomized(OVERLAYS / "minimal"))
     assert ha["gitops-reverser-worker"]["spec"]["terminationGracePeriodSeconds"] > 25
     assert minimal["gitops-reverser"]["spec"]["terminationGracePeriodSeconds"] > TERM_LIMIT_SECONDS
