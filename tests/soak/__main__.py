@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -29,6 +30,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", type=Path, default=Path("build/soak.json"), help="where the JSON goes")
     options = parser.parse_args(argv)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is stopped with it
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="soak-") as made:

@@ -27,7 +27,13 @@ class Injector:
         self.failed: list[str] = []
 
     def begin(self, step: Step) -> None:
-        """Carry out a step beside the changes that go on."""
+        """Carry out a step; what lasts goes on beside the changes.
+
+        What starts processes is done by the caller's thread: a child dies with the thread that started it.
+        """
+        if step.fault in _AT_ONCE:
+            self._guarded(step)
+            return
         thread = threading.Thread(target=self._guarded, args=(step,), daemon=True)
         thread.start()
         self._running.append(thread)
@@ -97,6 +103,7 @@ class Injector:
             )
 
 
+_AT_ONCE = frozenset({Fault.KILL, Fault.KILL_ROLE, Fault.STORE_KILLED, Fault.API_KILLED})
 _ORDERS: dict[Fault, dict[str, Any]] = {
     Fault.API_COMPACTED: {"do": "compact"},
     Fault.API_DROPS: {"do": "drop_watches", "clean": False},
