@@ -6,10 +6,15 @@ was written: nothing lost, nothing twice, nothing out of order.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +25,7 @@ import redis
 from reverser.store import Store
 from tests.e2e.apiproxy import ApiProxy
 from tests.e2e.operator import Operator
-from tests.e2e.test_restarts import VALKEY, WATCHER, WORKER, forget_redis, pending
+from tests.e2e.test_restarts import BEAT, VALKEY, WATCHER, WORKER, forget_redis, pending
 from tests.e2e.workspace import CONFIGMAPS, Workspace, until
 
 SERVICES = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"]}
@@ -377,3 +382,74 @@ def test_the_cursor_never_runs_ahead(space: Workspace, operator: Operator) -> No
     finally:
         store.close()
     assert passed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_faults_in_a_row(space: Workspace, operator: Operator, through: ApiProxy, seed: int) -> None:
+    """Four writers and a human work while process after process is killed or paused and connections break:
+    the history of each object in Git is exactly the history that was written.
+    """
+    space.base(window="0s")
+    written: dict[str, list[str]] = {f"n{number}": [] for number in range(4)}
+    enough = threading.Event()
+
+    def write(name: str) -> None:
+        chance = random.Random(f"{seed} {name}")
+        record, value = written[name], 0
+        while not enough.wait(chance.uniform(0.05, 0.4)):
+            if record and record[-1] and chance.random() < 0.2:
+                space.delete(name)
+                record.append("")
+                continue
+            value += 1
+            if record and record[-1]:
+                space.set(name, str(value))
+            else:
+                space.configmap(name, {"v": str(value)})
+            record.append(str(value))
+
+    with ThreadPoolExecutor(len(written)) as pool:
+        jobs = [pool.submit(write, name) for name in written]
+        chance = random.Random(seed)
+        try:
+            for number in range(12):
+                one_fault(chance, operator, through, space, number)
+                time.sleep(chance.uniform(0.5, 4.0))
+        finally:
+            enough.set()
+    for job in jobs:
+        job.result()
+    for name, record in written.items():
+        until(lambda name=name, record=record: len(space.values(name)) >= len(record), f"all of {name}", 90)
+    until(lambda: pending(operator) == 0, "the journal is empty", 60)
+    assert {name: space.values(name) for name in written} == written
+    assert space.git.problems() == ""
+
+
+def one_fault(
+    chance: random.Random, operator: Operator, proxy: ApiProxy, space: Workspace, number: int
+) -> None:
+    """Something breaks."""
+    kind = chance.choice(["kill", "kill", "kill", "pause", "pause", "cut", "away", "human", "human", "all"])
+    word = chance.choice([WATCHER, WORKER, VALKEY, BEAT])
+    pids = operator.pids(word)
+    if kind == "kill" and pids:
+        os.kill(pids[0], signal.SIGKILL)
+    elif kind == "pause" and pids:
+        with paused(pids[:1]):
+            time.sleep(chance.uniform(1.0, 6.0))
+    elif kind == "cut":
+        proxy.cut()
+    elif kind == "away":
+        proxy.down = True
+        proxy.cut()
+        time.sleep(chance.uniform(1.0, 5.0))
+        proxy.down = False
+    elif kind == "human":
+        with contextlib.suppress(subprocess.CalledProcessError):
+            space.seed({f"docs/{number}.md": "by hand\n"})
+    elif kind == "all":
+        operator.kill()
+        operator.start()
