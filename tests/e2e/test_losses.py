@@ -32,7 +32,7 @@ def lose_everything(operator: Operator) -> None:
 def test_a_loss_makes_no_commit(
     lose: Callable[[Operator], None], space: Workspace, operator: Operator
 ) -> None:
-    """E20, E23: with clones and database or all state lost, the tree is compared and left as it is, and the next
+    """E20, E23: with clones and database, or all state, lost the tree is compared and left as it is; the next
     change arrives.
     """
     space.base()
