@@ -137,6 +137,7 @@ def test_the_history_is_replaced(space: Workspace) -> None:
     assert space.git.problems() == ""
 
 
+@pytest.mark.slow
 def test_a_remote_that_is_away_or_silent(space: Workspace, operator: Operator) -> None:
     """F13, F15: what the first replay found is kept until the remote is back, also over a restart; a silent
     remote holds up neither other branches nor the end of the process.
