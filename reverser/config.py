@@ -317,7 +317,7 @@ def load_config(environ: Mapping[str, str] | None = None) -> Config:
 
 
 # Variables that share the prefix but belong to the test suite, not to the product.
-_NOT_SETTINGS = frozenset({"REVERSER_TEST_ALL", "REVERSER_TEST_ALL_SLOW"})
+_NOT_SETTINGS = frozenset({"REVERSER_TEST_ALL", "REVERSER_TEST_ALL_SLOW", "REVERSER_TEST_DATABASE_URL"})
 
 
 # What Kubernetes itself injects for a Service whose name begins with the prefix.

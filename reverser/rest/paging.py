@@ -35,16 +35,14 @@ class Cursor(CursorPagination):
         """The order asked for, of those that the view offers; the id decides among equals."""
         offered: dict[str, tuple[str, ...]] = getattr(view, "orderings", {})
         asked = request.query_params.get("order", "")
-        if asked and asked not in offered:
+        if "order" in request.query_params and asked not in offered:
             raise ValidationError({"order": f"one of {', '.join(sorted(offered))}"})
         return offered[asked] if asked else tuple(view.default_ordering)
 
 
 def limit_of(request: Any) -> int:
     """``?limit=``. Raises ValidationError."""
-    text = request.query_params.get("limit", "")
-    if text == "":
-        return USUAL
+    text = request.query_params.get("limit", str(USUAL))
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= MOST:
         raise ValidationError({"limit": f"a whole number from 1 to {MOST}"})
     return int(text)

@@ -99,7 +99,7 @@ class Requests(Rows, Waiting):
     def get(self, request: Request) -> Response:
         """List CommitRequests, the newest first; those that are gone from the cluster included."""
         namespace, name, state = self.namespace(), self.text("target", NAME), self.text("state")
-        if state and state not in STATES:
+        if "state" in request.query_params and state not in STATES:
             raise ValidationError({"state": f"one of {', '.join(STATES)}"})
         self.authorize("list", "commitrequests", namespace=namespace)
         rows = SaveRequest.objects.all()

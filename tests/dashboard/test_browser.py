@@ -1,4 +1,4 @@
-"""The pages in a real browser: no script is refused, nothing overflows, and a person can save with a keyboard.
+"""The pages in a real browser: no script is refused, nothing overflows, the keyboard is enough.
 
 Pictures of every page go to ``build/screens``.
 """
