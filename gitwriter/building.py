@@ -19,7 +19,7 @@ from gitwriter.git.commits import CommitSession
 from gitwriter.identity import author_ident, committer_ident
 from gitwriter.manifests import Inventory, Policy, WritePlan, plan_writes
 from gitwriter.manifests.remarks import remarks
-from gitwriter.manifests.tree import MODE_EXECUTABLE
+from gitwriter.manifests.tree import MODE_EXECUTABLE, TreeEntry
 from gitwriter.messages import message_bytes
 from gitwriter.outcomes import PATH_REFUSED, Built, refusal_of, void_of
 from gitwriter.targettree import CommitTree, join_path
@@ -167,8 +167,9 @@ class Builder:
 
     def _plan(self, unit: Unit, work: Work, inventory: Inventory, *, policy: Policy, root: str) -> WritePlan:
         edges, tree = self._edges, self._progress.trees[root]
-        plan = plan_writes(tree, work.changes, policy, inventory=inventory)
         sweep = sweep_of(unit)
+        with tree.read_ahead(_compared(sweep, inventory)):
+            plan = plan_writes(tree, work.changes, policy, inventory=inventory)
         if sweep is None or not edges.brake_percent or sweep.released_hold or plan.refused:
             return plan
         documents = len(inventory.of_type(sweep.type.group, sweep.type.kind))
@@ -221,6 +222,14 @@ class Builder:
                 parked_for_ms=parked_for_ms,
             )
         )
+
+
+def _compared(sweep: SweepEntry | None, inventory: Inventory) -> list[TreeEntry]:
+    """The files that a replay is compared with; a window names few, and those are read one by one."""
+    if sweep is None:
+        return []
+    paths = {ref.path for ref in inventory.of_type(sweep.type.group, sweep.type.kind)}
+    return [inventory.files[path].entry for path in sorted(paths) if path in inventory.files]
 
 
 def _field(sweep: SweepEntry, namespace: str, name: str) -> str:
