@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PACKAGES := reverser webhooks watchers gitwriter
 TESTERS ?= 2
 
-.PHONY: demo story test check bench soak format clean help
+.PHONY: demo story test acceptance check bench soak format clean help
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,8 +26,11 @@ demo: $(STAMP) ## see it work: a cluster and a repository of its own
 story: $(STAMP) ## the scripted story: every step checked in Git, ends by itself
 	@$(BIN)/python manage.py demo --once
 
-test: $(STAMP) ## the whole suite
+test: $(STAMP) ## the suite, the core of the end-to-end scenarios included
 	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup
+
+acceptance: $(STAMP) ## every end-to-end scenario, and a short soak; half an hour or more
+	@$(BIN)/python -m pytest tests/e2e tests/soak --acceptance -p no:randomly
 
 check: $(STAMP) ## formatting, lint, types, layers
 	@$(BIN)/ruff format --check .

