@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 from reverser.sandbox.registry import Resource
+from reverser.sandbox.structural import METADATA_ORDER
 
 Obj = dict[str, Any]
 
@@ -15,24 +16,6 @@ Obj = dict[str, Any]
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED_BASE = 58
 _random = random.SystemRandom()
-
-_METADATA_ORDER = (
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
 
 #: Built-in kinds whose spec changes are counted in `metadata.generation`.
 _COUNTED = frozenset(
@@ -96,7 +79,7 @@ def ordered(resource: Resource, obj: Obj) -> Obj:
 
 def ordered_metadata(metadata: Obj) -> Obj:
     """Metadata with its keys in the order of the Go type."""
-    return {key: metadata[key] for key in _METADATA_ORDER if key in metadata} | metadata
+    return {key: metadata[key] for key in METADATA_ORDER if key in metadata} | metadata
 
 
 def sorted_keys(value: Any) -> Any:

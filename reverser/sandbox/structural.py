@@ -17,26 +17,25 @@ from reverser.sandbox.celrules import Rule, compile_rule
 Json = Any
 _NO_DEFAULT = object()
 
-#: What ObjectMeta knows; anything else under `metadata` is dropped.
-METADATA_FIELDS = frozenset(
-    {
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    }
+#: What ObjectMeta knows, in the order in which it is written; anything else under `metadata` is dropped.
+METADATA_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
 )
+METADATA_FIELDS = frozenset(METADATA_ORDER)
 _TYPE_META = ("apiVersion", "kind", "metadata")
 
 
