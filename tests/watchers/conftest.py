@@ -21,7 +21,7 @@ from watchers.hooks import AuthorResolver, Sealer
 from watchers.runtime import WatcherRuntime
 from watchers.timing import Timing
 
-from .oracle import JournalReader, Moved
+from .oracle import JournalReader
 
 CRDS = Path(__file__).resolve().parents[2] / "deploy" / "crds"
 CRD_PATH = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions")
@@ -214,10 +214,7 @@ class Bench:
         from watchers.sanitize import canonical, project
 
         async def check() -> bool:
-            try:
-                tree = (await self.journal().tree()).get(uid, {})
-            except Moved:
-                return False
+            tree = (await self.journal().tree()).get(uid, {})
             live = {key: canonical(project(obj)) for key, obj in self.cluster.live(**where).items()}
             return {(ns, name): body for (_, ns, name), body in tree.items()} == live
 

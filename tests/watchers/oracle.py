@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from reverser.store import AsyncStore
@@ -20,8 +21,12 @@ Key = tuple[str, str, str]
 """Group and resource, namespace, name."""
 
 
+READ_WITHIN = 10.0
+"""Seconds in which one whole reading must find the journal at rest."""
+
+
 class Moved(Exception):
-    """The journal changed while it was read: read again."""
+    """The journal changed while it was read."""
 
 
 @dataclass
@@ -56,7 +61,20 @@ class JournalReader:
         return [stored.entry for stored in await self.read() if isinstance(stored.entry, UnsealedEntry)]
 
     async def tree(self) -> dict[str, dict[Key, bytes]]:
-        """Bodies by target UID and object, after all entries in order."""
+        """Bodies by target UID and object, after all entries in order.
+
+        A watcher may supersede a sweep between the reading of its entry and of its staging; then the whole
+        journal is read again. An entry whose staging stays wrong is a fault: `Moved` after `READ_WITHIN`.
+        """
+        until = time.monotonic() + READ_WITHIN
+        while True:
+            try:
+                return await self._tree_of_one_reading()
+            except Moved:
+                if time.monotonic() > until:
+                    raise
+
+    async def _tree_of_one_reading(self) -> dict[str, dict[Key, bytes]]:
         trees: dict[str, dict[Key, bytes]] = {}
         for stored in await self.read():
             entry = stored.entry
