@@ -126,28 +126,30 @@ def sweep_work(
             sealed=found.sealed,
             sensitive=found.sensitive,
             optional=found.optional,
-            operations=sweep.operations,
+            operations=sweep.operations_for(found.namespace),
             unchanged_blob=_known_blob(found, digests.get(digest_field(ref))),
         )
         items.append(Item(change, ref, "UPDATE", sweep.scope, found.digest, found.recipients_generation))
-    if Operation.DELETE in sweep.operations and prune == PruneMode.ALWAYS:
+    if prune == PruneMode.ALWAYS:
         seen = frozenset((found.namespace, found.name) for found in staged)
-        items.append(
-            Item(
-                Sweep(
-                    group=sweep.type.group,
-                    resource=sweep.type.resource,
-                    kind=sweep.type.kind,
-                    namespaced=sweep.type.namespaced,
-                    scope_namespace=sweep.scope.namespace,
-                    present=seen,
-                ),
-                None,
-                "DELETE",
-                sweep.scope,
+        for namespace in _swept_namespaces(sweep):
+            absent = Sweep(
+                group=sweep.type.group,
+                resource=sweep.type.resource,
+                kind=sweep.type.kind,
+                namespaced=sweep.type.namespaced,
+                scope_namespace=namespace,
+                present=seen,
             )
-        )
+            items.append(Item(absent, None, "DELETE", sweep.scope))
     return Work(tuple(items), tuple(dropped))
+
+
+def _swept_namespaces(sweep: SweepEntry) -> list[str | None]:
+    """Where what a replay did not show is deleted: its whole scope, or the namespaces that say so."""
+    if Operation.DELETE in sweep.operations:
+        return [sweep.scope.namespace]
+    return [name for name, more in sorted(sweep.namespace_operations.items()) if Operation.DELETE in more]
 
 
 def _known_blob(found: StagedObject, record: DigestRecord | None) -> str | None:

@@ -378,6 +378,7 @@ class Session:
             wanted=max(state.replaying, 0),
             fingerprint=state.position.fingerprint,
             operations=state.spec.operations,
+            namespace_operations=state.spec.namespace_operations,
         )
         await state.appender.append_sweep(sweep)
         state.intake.cache.clear()

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -210,10 +211,16 @@ class SweepEntry:
     wanted: int
     fingerprint: str
     operations: frozenset[Operation] = ALL_OPERATIONS
+    namespace_operations: Mapping[str, frozenset[Operation]] = field(default_factory=dict)
+    """Further operations that count for objects of these namespaces, in a scope of all namespaces."""
     first: bool = False
     """Set by the append script: no sweep of this scope under this fingerprint was ever settled as applied."""
     released_hold: str = ""
     """The held outcome that a person released; this sweep runs without the brake (J23)."""
+
+    def operations_for(self, namespace: str) -> frozenset[Operation]:
+        """The operations that count for an object of ``namespace``."""
+        return self.operations | self.namespace_operations.get(namespace, frozenset())
 
 
 @dataclass(frozen=True, slots=True)

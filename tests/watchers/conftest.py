@@ -102,6 +102,10 @@ class Cluster:
     def rule(self, name: str, target: str, rules: list[dict[str, Any]]) -> None:
         self.own("watchrules", name, {"targetRef": {"name": target}, "rules": rules})
 
+    def cluster_rule(self, name: str, target: str, rules: list[dict[str, Any]]) -> None:
+        spec = {"targetRef": {"name": target, "namespace": "shop"}, "rules": rules}
+        self.own("clusterwatchrules", name, spec, namespace="")
+
     def live(
         self, namespace: str | None = "shop", resource: str = "configmaps"
     ) -> dict[tuple[str, str], Any]:

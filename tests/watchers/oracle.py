@@ -97,7 +97,7 @@ class JournalReader:
         seen = {(sweep.scope.group_resource, item.namespace, item.name): item for item in objects}
         for key in list(tree):
             in_scope = key[0] == sweep.scope.group_resource and sweep.scope.namespace in (None, key[1])
-            if in_scope and key not in seen and Operation.DELETE in sweep.operations:
+            if in_scope and key not in seen and Operation.DELETE in sweep.operations_for(key[1]):
                 del tree[key]
         for key, item in seen.items():
             if item.presence is Presence.FULL:

@@ -15,7 +15,7 @@ from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.sandbox.faults import Faults
 from reverser.sandbox.thread import SandboxServer
 from reverser.store import AsyncStore
-from reverser.store.model import StreamState
+from reverser.store.model import Operation, StreamState
 
 from .conftest import CRD_PATH, Bench, Cluster, eventually
 
@@ -254,16 +254,9 @@ async def test_a_type_claimed_cluster_wide_and_namespaced(bench: Bench, cluster:
     cluster.namespace("depot")
     uid = cluster.target()
     cluster.rule("wr", "gt", CM)
-    body = {
-        "apiVersion": "configbutler.ai/v1alpha3",
-        "kind": "ClusterWatchRule",
-        "metadata": {"name": "cwr"},
-        "spec": {
-            "targetRef": {"name": "gt", "namespace": "shop"},
-            "rules": [{"scope": "Namespaced", "apiGroups": [""], "resources": ["configmaps"]}],
-        },
-    }
-    cluster.kube.create(own_path("clusterwatchrules"), body)
+    cluster.cluster_rule(
+        "cwr", "gt", [{"scope": "Namespaced", "apiGroups": [""], "resources": ["configmaps"]}]
+    )
     await bench.open(uid)
     await bench.start()
     await bench.streaming(uid, 1)
@@ -515,6 +508,22 @@ async def test_operations_filter(bench: Bench, cluster: Cluster) -> None:
     await eventually(passed, "the cursor passes the delete")
     assert [str(event.operation) for event in await bench.journal().events()] == ["CREATE"]
     assert [set(map(str, s.operations)) for s in await bench.journal().sweeps()] == [{"CREATE"}]
+
+
+async def test_a_replay_carries_the_operations_of_named_namespaces(bench: Bench, cluster: Cluster) -> None:
+    """B18, C21: a cluster-wide stream that may only create, and the rule of one namespace that may delete
+    there: the sweep says both, so that the writer can judge object by object.
+    """
+    uid = cluster.target()
+    everywhere = {"scope": "Namespaced", "resources": ["configmaps"], "operations": ["CREATE"]}
+    cluster.cluster_rule("cwr", "gt", [everywhere])
+    cluster.rule("wr", "gt", [{"resources": ["configmaps"], "operations": ["DELETE"]}])
+    await bench.open(uid)
+    await bench.start()
+    await bench.streaming(uid, 1)
+    (sweep,) = await bench.journal().sweeps()
+    assert sweep.operations_for("depot") == {Operation.CREATE}
+    assert sweep.operations_for("shop") == {Operation.CREATE, Operation.DELETE}
 
 
 async def test_metadata_and_status_churn_is_silent(bench: Bench, cluster: Cluster) -> None:
