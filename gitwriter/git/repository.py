@@ -30,8 +30,9 @@ from gitwriter.git.pushing import PushResult, Unknown, Verdict, judge, parse_rep
 from gitwriter.git.remote import Remote
 from gitwriter.identity import Ident
 from reverser.errors import LostRace, RemoteRejected, RemoteUnavailable
+from reverser.kinds.branches import require_branch
 from reverser.trust.child import Completed, run
-from reverser.trust.urls import parse_repository_url, validate_branch
+from reverser.trust.urls import parse_repository_url
 from reverser.trust.values import redact
 
 __all__ = ["BareRepository", "Deadlines", "PushResult", "RemoteRefs", "list_remote"]
@@ -119,7 +120,7 @@ class BareRepository:
         """
         tips: dict[str, str] = {}
         for name, tip in refs.items():
-            validate_branch(name)
+            require_branch(name)
             have = self._tracked(name)
             if depth is not None:
                 self._fetch_one(remote, name, [[f"--depth={depth}"]])
@@ -218,7 +219,7 @@ class BareRepository:
         Raises LostRace when the branch is elsewhere now, RemoteRejected with the server's words when its
         policy refuses, RemoteUnavailable when it could not be decided: the push may have arrived.
         """
-        validate_branch(branch)
+        require_branch(branch)
         if expected is not None and self.is_ancestor(expected, new) is False:
             raise LostRace("the new tip does not build on the expected one; the change is built again")
         ref = f"refs/heads/{branch}"

@@ -100,8 +100,7 @@ class ProviderReconciler:
             for target in self._world.targets()
             if (target.meta.namespace, target.provider) == (provider.meta.namespace, provider.meta.name)
         }
-        found = {branch: await self._store.read_base(branch) for branch in sorted(branches, key=str)}
-        return {branch: base for branch, base in found.items() if base is not None}
+        return await self._store.read_bases(sorted(branches, key=str)) if branches else {}
 
     async def _compare(
         self, provider: GitProvider, refs: Mapping[str, str], before: Mapping[BranchKey, str]

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
-
 from reverser.controllers.conditions import FALSE, TRUE, Plan, find
 from reverser.controllers.decide_request import Waiting, decide_request, is_terminal
 from reverser.controllers.metrics import AUTHOR_LAG, AUTHOR_LOOKUPS
@@ -26,29 +24,6 @@ from reverser.kinds.parse import parse_commit_request
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import own_path
 from reverser.store import AsyncStore
-from reverser.store.calls import Call
-
-AUTHOR_KEY = "gitops-reverser:author:v1:command:{uid}"
-
-
-def read_admission(request_uid: str) -> Call[tuple[Submitter, float] | None]:
-    """Who asked and when (seconds since 1970, 0 = not told), as admission recorded it before the object
-    became visible; None = it did not.
-    """
-
-    def decode(reply: Any) -> tuple[Submitter, float] | None:
-        try:
-            record = orjson.loads(reply) if reply is not None else None
-        except orjson.JSONDecodeError:
-            record = None
-        if not isinstance(record, Mapping) or not record.get("author"):
-            return None
-        who = Submitter(
-            str(record["author"]), str(record.get("displayName") or ""), str(record.get("email") or "")
-        )
-        return who, _seconds(str(record.get("requestedAt") or ""))
-
-    return Call(command=("GET", AUTHOR_KEY.format(uid=request_uid)), decode=decode)
 
 
 class RequestReconciler:
@@ -78,9 +53,11 @@ class RequestReconciler:
         """One pass; answers in how many seconds the next one is due (None = nothing more to do)."""
         obj = self._world.raw(REQUESTS, key)
         if obj is None:
-            self._since.pop(key, None)
+            await self._withdraw(key)
             return None
         request = parse_commit_request(obj)
+        if self._since.get(key, (request.meta.uid,))[0] != request.meta.uid:
+            await self._withdraw(key)
         written = self._writer.last_written(request.meta.uid)
         if written is not None and not is_terminal(request):
             request = parse_commit_request({**obj, "status": written})
@@ -113,16 +90,22 @@ class RequestReconciler:
         )
         return self._after(request, plan) if finished else plan.requeue
 
+    async def _withdraw(self, key: str) -> None:
+        """A waiting request was deleted: it binds to no window any more, unless one is closed for it."""
+        if key in self._since:
+            await self._store.withdraw_attach(self._since[key][0])
+            del self._since[key]
+
     async def _submitter(self, uid: str) -> Submitter | None:
         """Looked up once: the record is there before the object is visible, or never will be."""
-        found = await self._store.run(read_admission(uid))
+        found = await self._store.read_submission(uid)
         AUTHOR_LOOKUPS.labels("miss" if found is None else "hit").inc()
         if found is None:
             return None
-        who, asked = found
+        who, asked = found[0], _seconds(found[1])
         if asked:
             AUTHOR_LAG.observe(max(0.0, self._wall() - asked))
-        return who
+        return Submitter(who.username, who.display_name, who.email)
 
     def _after(self, request: CommitRequest, plan: Plan) -> float | None:
         if request.ttl_seconds_after_finished is None:
@@ -132,9 +115,7 @@ class RequestReconciler:
     async def _waited(self, key: str, uid: str) -> float:
         """Seconds since the attach was first seen in a journal, else since the request was first seen."""
         now = self._clock()
-        known, since, attached = self._since.get(key, (uid, now, False))
-        if known != uid:
-            since, attached = now, False
+        _, since, attached = self._since.get(key, (uid, now, False))
         if not attached and await self._store.attach_pending(uid):
             since, attached = now, True
         self._since[key] = (uid, since, attached)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from reverser.errors import ConfigInvalid
+
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]")
 
 
@@ -34,6 +36,12 @@ def branch_problem(branch: str) -> str:
     elif len(branch.encode("utf-8", "surrogatepass")) > 244:
         problem = "is longer than 244 bytes"
     return problem
+
+
+def require_branch(branch: str) -> None:
+    """Raises ConfigInvalid for a name that ``branch_problem`` refuses."""
+    if problem := branch_problem(branch):
+        raise ConfigInvalid(f"branch {branch[:80]!r} {problem}; choose another spec.branch")
 
 
 def _class(pattern: str, start: int) -> tuple[str, int] | None:

@@ -207,17 +207,28 @@ def read_submitter(request_uid: str) -> Call[Author | None]:
     """Who created a CommitRequest; None when admission recorded nobody."""
 
     def decode(reply: Any) -> Author | None:
-        try:
-            record = orjson.loads(reply) if reply is not None else None
-        except orjson.JSONDecodeError:
-            return None
-        if not isinstance(record, Mapping) or not record.get("author"):
-            return None
-        return Author(
-            str(record["author"]), str(record.get("displayName") or ""), str(record.get("email") or "")
-        )
+        found = _submission(reply)
+        return None if found is None else found[0]
 
     return Call(command=("GET", keys.author_command(request_uid)), decode=decode)
+
+
+def read_submission(request_uid: str) -> Call[tuple[Author, str] | None]:
+    """The same, and when that was asked (RFC 3339, empty when it was not recorded)."""
+    return Call(command=("GET", keys.author_command(request_uid)), decode=_submission)
+
+
+def _submission(reply: Any) -> tuple[Author, str] | None:
+    try:
+        record = orjson.loads(reply) if reply is not None else None
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(record, Mapping) or not record.get("author"):
+        return None
+    author = Author(
+        str(record["author"]), str(record.get("displayName") or ""), str(record.get("email") or "")
+    )
+    return author, str(record.get("requestedAt") or "")
 
 
 def count_fact_keys(cursor: int) -> Call[tuple[int, int]]:

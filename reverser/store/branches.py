@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from reverser.store import keys
@@ -254,6 +255,17 @@ def read_base(branch: BranchKey) -> Call[str | None]:
         command=("HGET", keys.branch_part(branch, "record"), "base"),
         decode=lambda reply: None if reply is None else str(reply.decode()),
     )
+
+
+def read_bases(branches: Sequence[BranchKey]) -> Call[dict[BranchKey, str]]:
+    """``read_base`` of many branches at once; those without a settlement are left out."""
+
+    def decode(reply: Any) -> dict[BranchKey, str]:
+        found = zip(branches, reply, strict=True)
+        return {branch: str(base.decode()) for branch, base in found if base is not None}
+
+    records = tuple(keys.branch_part(branch, "record") for branch in branches)
+    return Call(script="read_bases", keys=records, decode=decode)
 
 
 def read_unsettled_bytes(branch: BranchKey) -> Call[dict[str, int]]:

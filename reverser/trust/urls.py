@@ -125,23 +125,3 @@ def canonical_url(url: str) -> str:
         return f"file:///{path}"
     port = parsed.port if parsed.port not in (None, _DEFAULT_PORTS[parsed.scheme]) else None
     return f"{parsed.host.lower().rstrip('.')}{f':{port}' if port else ''}/{path}"
-
-
-def validate_branch(name: str) -> None:
-    """Raises ConfigInvalid unless git accepts ``name`` as a branch (the rules of git-check-ref-format)."""
-    bad = (
-        not name
-        or name.startswith(("-", "/"))
-        or name.endswith(("/", "."))
-        or name in ("@", "HEAD")
-        or ".." in name
-        or "//" in name
-        or "@{" in name
-        or any(ord(char) < 33 or ord(char) == 127 or char in "~^:?*[\\" for char in name)
-        or any(part.startswith(".") or part.endswith(".lock") for part in name.split("/"))
-        or len(name.encode()) > 244
-    )
-    if bad:
-        raise ConfigInvalid(
-            f"branch {name[:80]!r} is not a valid Git branch name; choose another spec.branch"
-        )

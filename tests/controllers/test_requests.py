@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from reverser.controllers.metrics import AUTHOR_LOOKUPS
-from reverser.controllers.reconcile_request import AUTHOR_KEY
 from reverser.controllers.world import REQUESTS
 from reverser.errors import KubeNotFound
+from reverser.store.keys import author_command
 from reverser.store.model import (
     AttachEntry,
     Author,
@@ -67,7 +67,7 @@ async def test_a_request_waits_and_is_committed(cluster: Cluster, url: str) -> N
         "email": "",
         "requestedAt": "2031-01-01T00:00:00.5Z",
     }
-    await cluster.store.client.set(AUTHOR_KEY.format(uid=uid), orjson.dumps(record))
+    await cluster.store.client.set(author_command(uid), orjson.dumps(record))
     await cluster.settle()
     assert await cluster.conditions("CommitRequest", "save") == {
         "Ready": "False/WaitingForCloseDelay",
@@ -77,7 +77,7 @@ async def test_a_request_waits_and_is_committed(cluster: Cluster, url: str) -> N
         "AuthorAttributed": "True/AttributedFromAdmission",
     }
     await attach(cluster, uid)
-    await cluster.store.client.delete(AUTHOR_KEY.format(uid=uid))
+    await cluster.store.client.delete(author_command(uid))
     await finish(cluster, uid, OutcomeKind.PUSHED, "c0ffee")
     cluster.restart()
     await cluster.settle()
@@ -190,12 +190,28 @@ async def test_the_same_name_again_is_another_request(cluster: Cluster, url: str
     assert found["Reconciling"] == "True/WaitingForCloseDelay"
 
 
+async def test_a_deleted_request_is_withdrawn(cluster: Cluster, url: str) -> None:
+    """I21: deleting a waiting request takes its attach back, also when the name is used again at once."""
+    first = await prepare(cluster, url)
+    await attach(cluster, first)
+    await cluster.settle()
+    await cluster.delete("CommitRequest", "save")
+    second = await prepare(cluster, url)
+    await attach(cluster, second)
+    await cluster.settle()
+    assert await cluster.store.withdrawn([first, second]) == {first}
+    await cluster.delete("CommitRequest", "save")
+    await cluster.refresh()
+    await cluster.look(REQUESTS, "shop/save")
+    assert await cluster.store.withdrawn([first, second]) == {first, second}
+
+
 @pytest.mark.parametrize("record", [b"", b"odd", b"[]", b"{}", b'{"author": ""}', b'{"author": null}'])
 async def test_an_odd_admission_record_is_a_miss(cluster: Cluster, url: str, record: bytes) -> None:
     """Q3: without a usable name the committer stands in; the look-up is counted."""
     misses = AUTHOR_LOOKUPS.labels("miss")._value.get()
     uid = await prepare(cluster, url)
-    await cluster.store.client.set(AUTHOR_KEY.format(uid=uid), record)
+    await cluster.store.client.set(author_command(uid), record)
     await cluster.settle()
     found = await cluster.conditions("CommitRequest", "save")
     assert found["AuthorAttributed"] == "False/CommitterFallback"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverser.kinds.branches import branch_allowed, branch_problem, malformed_patterns
+from reverser.errors import ConfigInvalid
+from reverser.kinds.branches import branch_allowed, branch_problem, malformed_patterns, require_branch
 from reverser.kinds.paths import normalize_path, path_problem, paths_overlap
 from reverser.quantities import parse_duration
 
@@ -90,6 +91,8 @@ def test_malformed_globs_are_named() -> None:
 def test_dangerous_branch_names_have_a_problem(branch: str) -> None:
     """A10: what Git would read as an option or refuse is refused first."""
     assert branch_problem(branch)
+    with pytest.raises(ConfigInvalid, match=r"spec\.branch"):
+        require_branch(branch)
 
 
 @given(st.text(alphabet="ab./-@{~^:?*[\\ lockHEAD\x7f", min_size=1, max_size=12))

@@ -9,6 +9,7 @@ import pytest
 from reverser.store import keys
 from reverser.store.model import (
     AppendStatus,
+    BranchKey,
     DigestRecord,
     Fence,
     Intent,
@@ -110,6 +111,7 @@ def test_settling_is_one_step(world: World, writer: Fence):
     assert (record.base, record.entries, record.unsettled_bytes) == ("c1", 0, 0)
     assert 0 < store.last_push(TARGET.uid) == record.last_push_ms <= now
     assert store.read_base(BRANCH) == "c1"
+    assert store.read_bases([BranchKey("a", "b", "c"), BRANCH]) == {BRANCH: "c1"}
     ((_, outcome),) = store.read_outcomes()
     assert (outcome.kind, outcome.commit, outcome.request_uid) == (OutcomeKind.PUSHED, "c1", "cr-1")
 
