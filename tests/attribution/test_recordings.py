@@ -13,6 +13,7 @@ import pytest
 
 from reverser.store import Store
 from reverser.store.model import TypeRef
+from tests import needs
 from tests.auditevents import event_list
 from tests.webhooks.call import call
 from watchers.evidence import judge, slot_names
@@ -22,9 +23,7 @@ from webhooks.audit import AuditIngress
 
 FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "apiserver-recordings"
 
-pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="the recordings of a real API server are not here"
-)
+pytestmark = needs.material(FOLDER)
 
 SCENARIOS: dict[str, list[tuple[str, str, str, str]]] = {
     "s03-actors": [

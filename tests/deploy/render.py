@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,10 +13,11 @@ import kubernetes_validate
 import yaml
 from helm_python.chart import Chart
 
+from tests import needs
+
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "chart"
-KUBECTL = Path(sys.executable).parent / "kubectl"
 KUBERNETES = "1.36"
 # Served by operators of others; no public schema is at hand.
 FOREIGN_GROUPS = ("cert-manager.io", "monitoring.coreos.com")
@@ -30,7 +30,7 @@ def kubectl(*arguments: str, stdin: str = "", kubeconfig: Path | None = None) ->
     """Standard output of kubectl. Raises AssertionError with its words."""
     chosen = ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
     done = subprocess.run(
-        [str(KUBECTL), *chosen, *arguments],
+        [needs.kubectl(), *chosen, *arguments],
         input=stdin,
         capture_output=True,
         text=True,

@@ -14,6 +14,7 @@ from reverser.errors import ReverserError
 from reverser.kube.sync import Kube
 from reverser.sandbox.controlplane import assets_folder, control_plane
 from reverser.supervision.processes import Program, Supervisor
+from tests import needs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 START_SECONDS = 60.0
@@ -79,10 +80,8 @@ def wait_for_cluster(kubeconfig: Path) -> Kube:
 
 def kubectl(kubeconfig: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Real kubectl against the cluster."""
-    beside = Path(sys.executable).parent / "kubectl"
-    binary = str(beside) if beside.exists() else "kubectl"
     return subprocess.run(
-        [binary, "--kubeconfig", str(kubeconfig), *arguments],
+        [needs.kubectl(), "--kubeconfig", str(kubeconfig), *arguments],
         input=stdin,
         capture_output=True,
         text=True,

@@ -16,7 +16,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import sqlite3
 import subprocess
 import threading
@@ -42,6 +41,7 @@ from cryptography.hazmat.primitives.serialization import (
 from reverser.errors import KubeNotFound
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.supervision.gitview import GitView
+from tests import needs
 from tests.e2e.operator import Operator
 from tests.e2e.trust import ENCRYPTION, age_identity, change_secret, secret, shows
 from tests.e2e.workspace import Workspace, until
@@ -305,7 +305,7 @@ def _created(space: Workspace, path: str, body: dict[str, object]) -> bool:
 @contextlib.contextmanager
 def over_ssh(space: Workspace, plants: Plants) -> Iterator[Callable[[], None]]:
     """Where OpenSSH's server is installed: a function that mirrors a branch with a locked SSH key."""
-    if not (shutil.which("sshd") or Path("/usr/sbin/sshd").exists()):
+    if not (needs.everything() or needs.find("sshd")):
         yield lambda: None
         return
     keys = space.folder / "keys"

@@ -12,7 +12,6 @@ import getpass
 import http.server
 import ipaddress
 import os
-import shutil
 import socket
 import ssl
 import subprocess
@@ -23,12 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
+
+from tests import needs
 
 
 @dataclass
@@ -258,21 +258,15 @@ class GitSsh:
 
 
 def require_sshd() -> str:
-    """The sshd binary; skips the test where OpenSSH's server is not installed."""
-    found = shutil.which("sshd") or next(
-        (path for path in ("/usr/sbin/sshd", "/usr/local/sbin/sshd") if Path(path).exists()), None
-    )
-    if found is None:
-        if os.environ.get("REVERSER_TEST_ALL") == "1":
-            pytest.fail("sshd is missing: install the package openssh-server")
-        pytest.skip("needs the package openssh-server")
-    return found
+    """The sshd binary; skips the test where OpenSSH is not installed."""
+    return needs.program("sshd", "ssh", "ssh-keygen")
 
 
 def ssh_keygen(path: Path, *arguments: str, passphrase: str = "") -> Path:
-    """A new key pair made by the real ssh-keygen."""
+    """A new key pair made by the real ssh-keygen; skips the test where there is none."""
     subprocess.run(
-        ["ssh-keygen", "-q", "-N", passphrase, "-C", "test", "-f", str(path), *arguments], check=True
+        [needs.program("ssh-keygen"), "-q", "-N", passphrase, "-C", "test", "-f", str(path), *arguments],
+        check=True,
     )
     return path
 

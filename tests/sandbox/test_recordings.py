@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from reverser.sandbox.thread import SandboxServer
+from tests import needs
 from tests.sandbox.client import Client, Watch
 from tests.sandbox.matching import Matcher
 from tests.sandbox.webhook import Webhook
@@ -19,7 +20,7 @@ from tests.sandbox.webhook import Webhook
 Obj = dict[str, Any]
 
 RECORDINGS = Path(__file__).resolve().parents[2].parent / "shared" / "apiserver-recordings"
-SCENARIOS = sorted(p.stem for p in RECORDINGS.glob("s*.json")) if RECORDINGS.is_dir() else []
+SCENARIOS = sorted(p.stem for p in RECORDINGS.glob("s*.json"))
 USERS = {"alice": ("team-a",), "bob": ("team-a",), "ci": ("ci",)}
 
 #: What is not compared, and why. Everywhere: `fieldsV1` (the sandbox tracks fields by simpler rules) and the
@@ -30,7 +31,7 @@ LEFT_OUT: dict[tuple[str, str], str] = {
     ("s10-objects", "watch namespaces"): "lists the namespaces of all scenarios; checked in test_namespaces",
 }
 
-pytestmark = pytest.mark.skipif(not SCENARIOS, reason="the recordings are not here")
+pytestmark = needs.material(RECORDINGS)
 
 
 class Replay:

