@@ -7,7 +7,6 @@ to skip.
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import sys
@@ -24,7 +23,8 @@ PACKAGES = {
     "sshd": "openssh-server",
 }
 """The system package of each program, as Debian and Ubuntu name it."""
-_ELSEWHERE = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/lib/postgresql/*/bin")
+_TOP = Path("/")
+_ELSEWHERE = ("usr/local/sbin", "usr/sbin", "sbin", "usr/lib/postgresql/*/bin")
 """Where packages put programs that are on nobody's PATH."""
 
 
@@ -35,8 +35,8 @@ def everything() -> bool:
 
 def find(name: str) -> str | None:
     """The path of a program of a system package, or None."""
-    elsewhere = [folder for pattern in _ELSEWHERE for folder in sorted(glob.glob(pattern), reverse=True)]
-    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(elsewhere))
+    folders = [folder for pattern in _ELSEWHERE for folder in sorted(_TOP.glob(pattern), reverse=True)]
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(map(str, folders)))
 
 
 def program(*names: str) -> str:

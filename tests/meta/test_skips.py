@@ -61,6 +61,7 @@ def test_a_program_is_found_where_packages_put_servers(
     program = tmp_path / "15" / "bin" / "postgres-of-a-test"
     program.write_text("")
     program.chmod(0o755)
-    monkeypatch.setattr(needs, "_ELSEWHERE", (f"{tmp_path}/*/bin",))
+    monkeypatch.setattr(needs, "_TOP", tmp_path)
+    monkeypatch.setattr(needs, "_ELSEWHERE", ("*/bin",))
     assert needs.find("postgres-of-a-test") == str(program)
     assert needs.find("nowhere-to-be-found") is None
