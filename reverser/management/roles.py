@@ -40,6 +40,12 @@ class Grant:
     namespace: str = ""
     name: str = ""
 
+    def __str__(self) -> str:
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        named = f" {self.name!r}" if self.name else ""
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {resource}{named}{where}"
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:

@@ -14,15 +14,25 @@ import orjson
 import pytest
 import yaml
 
-from reverser.controllers.doctor.cluster import Need, check_needs, missing_parts
+from reverser.controllers.doctor.cluster import (
+    check_command_namespace,
+    check_impersonation,
+    check_needs,
+    missing_parts,
+    needs,
+)
 from reverser.controllers.doctor.data import audit_lags, judge_lag
 from reverser.controllers.doctor.examine import examine
 from reverser.controllers.doctor.findings import Finding, Level, exit_code, good, note, problem, render
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.kube.sync import Kube
+from reverser.management import roles
+from reverser.management.roles import Grant
 from reverser.sandbox.thread import SandboxServer
 from reverser.store import Store
+from tests.controllers.builders import provider, target
 from tests.controllers.cluster import CRD_DIR, CRDS
+from watchers.registry import Registry
 
 CONFIG: Any = SimpleNamespace(
     command_namespace="default",
@@ -60,10 +70,78 @@ def test_denied_permissions_are_named() -> None:
         return {"status": {"allowed": attributes["resource"] != "secrets"}}
 
     kube: Any = SimpleNamespace(create=create)
-    found = list(check_needs(kube, [Need("", "secrets", "get", "shop"), Need("apps", "deployments", "list")]))
+    found = list(
+        check_needs(kube, [Grant("", "secrets", "get", "shop"), Grant("apps", "deployments", "list")])
+    )
     assert [(f.level, f.text) for f in found] == [
         (Level.PROBLEM, "not allowed: get secrets in namespace shop")
     ]
+
+
+def test_what_is_asked_is_what_is_shipped() -> None:
+    """Every permission of the shipped operator roles is asked for, and nothing that they do not hold: a
+    CommitRequest's deletion, TokenReviews and SubjectAccessReviews included.
+    """
+    wanted = set(needs([], [], [], Registry(), command_namespace="ops"))
+    shipped = set()
+    for role in roles.standard_roles(roles.Subject("ops")):
+        if not str(role["metadata"]["name"]).endswith(("-secrets", "-watch-any")):
+            for rule in role.get("rules", ()):
+                shipped |= {
+                    Grant(group, resource, verb, role["metadata"].get("namespace", ""), name)
+                    for group in rule["apiGroups"]
+                    for resource in rule["resources"]
+                    for verb in rule["verbs"]
+                    for name in rule.get("resourceNames", [""])
+                }
+    assert wanted == shipped
+    assert {
+        Grant("configbutler.ai", "commitrequests", "delete"),
+        Grant("authentication.k8s.io", "tokenreviews", "create"),
+        Grant("authorization.k8s.io", "subjectaccessreviews", "create"),
+    } <= wanted
+
+
+def test_named_objects_are_asked_for_by_name() -> None:
+    """A narrow role that grants one Secret is enough for the doctor, too."""
+    asked: list[dict[str, Any]] = []
+
+    def create(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        asked.append(body["spec"]["resourceAttributes"])
+        return {"status": {"allowed": True}}
+
+    kube: Any = SimpleNamespace(create=create)
+    found = needs(
+        [provider(secret_name="cred")],
+        [target()],
+        [],
+        Registry(),
+        command_namespace="ops",
+        default_known_hosts="hosts",
+    )
+    assert [f.level for f in check_needs(kube, found)] == [Level.OK]
+    assert {"resource": "secrets", "verb": "get", "namespace": "shop", "name": "cred"} in asked
+    assert {"resource": "configmaps", "verb": "get", "namespace": "ops", "name": "hosts"} in asked
+    assert {
+        "group": "configbutler.ai", "resource": "gittargets", "subresource": "status", "verb": "update"
+    } in asked  # fmt: skip
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_impersonation_is_a_choice(granted: bool) -> None:
+    """Said either way, and never a problem."""
+    kube: Any = SimpleNamespace(create=lambda *_: {"status": {"allowed": granted}})
+    (finding,) = check_impersonation(kube)
+    assert finding.level is (Level.OK if granted else Level.NOTE)
+
+
+def test_a_missing_command_namespace_is_told(kube: Kube) -> None:
+    """The Lease is then asked for where it is really kept."""
+    where, finding = check_command_namespace(kube, "not-there")
+    assert where == "default"
+    assert finding is not None
+    assert "REVERSER_COMMAND_NAMESPACE" in finding.remedy
+    assert check_command_namespace(kube, "default") == ("default", None)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +246,32 @@ def test_the_command_says_what_is_wrong(sandbox: SandboxServer, tmp_path: Path) 
     )
     assert done.returncode == 1, done.stderr
     assert "gittargets.configbutler.ai is not installed" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("content", [None, ": : x", "kind: Config"])
+def test_an_unusable_kubeconfig_is_a_finding(content: str | None, tmp_path: Path) -> None:
+    """The rest is examined nevertheless; exit code 1."""
+    kubeconfig = tmp_path / "kubeconfig"
+    if content is not None:
+        kubeconfig.write_text(content)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "KUBECONFIG": str(kubeconfig),
+        "REVERSER_STATE_DIR": str(tmp_path / "state"),
+    }
+    manage = Path(__file__).resolve().parents[2] / "manage.py"
+    done = subprocess.run(
+        [sys.executable, str(manage), "doctor"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "FAIL  cluster" in done.stdout
+    assert "FAIL  redis" in done.stdout
     assert "Traceback" not in done.stderr
 
 

@@ -7,40 +7,28 @@ doctor with the credentials of the installation to judge the installation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from reverser.controllers.doctor.findings import Finding, good, note, problem
 from reverser.errors import KubeNotFound, ReverserError
-from reverser.kinds.model import API_GROUP, GitProvider, GitTarget, WatchRule
-from reverser.kube.paths import resource_path
+from reverser.kinds.model import GitProvider, GitTarget, WatchRule
+from reverser.kube.paths import core_path, resource_path
 from reverser.kube.sync import Kube
+from reverser.management import roles
+from reverser.management.roles import Grant
 from watchers.registry import Registry
 from watchers.rules import resolve
 
 REVIEWS = resource_path("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 MOST_REVIEWS = 300
-OWN = ("gitproviders", "gittargets", "watchrules", "clusterwatchrules", "commitrequests")
+FALLBACK = "default"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Need:
-    """One permission; ``resource`` may carry a subresource. Without namespace: in all of them."""
-
-    group: str
-    resource: str
-    verb: str
-    namespace: str = ""
-
-    def __str__(self) -> str:
-        name = f"{self.resource}.{self.group}" if self.group else self.resource
-        where = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {name}{where}"
-
-
-def check_access(kube: Kube) -> Finding:
-    """Whether the API server answers at all."""
+def check_access(kube: Kube | ReverserError) -> Finding:
+    """Whether the API server answers at all; an error instead of a client is why it cannot be asked."""
     try:
+        if isinstance(kube, ReverserError):
+            raise kube
         version = kube.get("/version", timeout=10.0)
     except ReverserError as error:
         remedy = "check KUBECONFIG, its context and credentials, and that the API server is reachable"
@@ -97,6 +85,18 @@ def missing_parts(wanted: Any, found: Any, path: str) -> Iterator[str]:
         yield f"{path} differs"
 
 
+def check_command_namespace(kube: Kube, name: str) -> tuple[str, Finding | None]:
+    """Where the Lease and the digest key are kept, and a note where that is not where it should be."""
+    try:
+        kube.get(core_path("namespaces", name=name), timeout=10.0)
+    except KubeNotFound:
+        remedy = f"create it, or set REVERSER_COMMAND_NAMESPACE; `{FALLBACK}` is used meanwhile"
+        return FALLBACK, note("cluster", f"namespace {name} does not exist", remedy)
+    except ReverserError as error:
+        return name, note("cluster", f"namespace {name} cannot be read: {error}")
+    return name, None
+
+
 def needs(
     providers: Iterable[GitProvider],
     targets: Iterable[GitTarget],
@@ -104,68 +104,69 @@ def needs(
     registry: Registry,
     *,
     command_namespace: str,
-) -> list[Need]:
-    """Every permission that the present configuration needs, sorted."""
-    found = {Need(API_GROUP, resource, verb) for resource in OWN for verb in ("get", "list", "watch")}
-    found |= {Need(API_GROUP, f"{resource}/status", "update") for resource in OWN}
-    found |= {Need("apiextensions.k8s.io", "customresourcedefinitions", verb) for verb in ("list", "watch")}
-    found |= {Need("apiregistration.k8s.io", "apiservices", verb) for verb in ("list", "watch")}
-    for verb in ("get", "create", "update"):
-        found.add(Need("coordination.k8s.io", "leases", verb, command_namespace))
-    for provider in providers:
-        namespace = provider.meta.namespace
-        found.add(Need("", "events", "create", namespace))
-        if provider.secret_name or provider.commit.signing_configured:
-            found.add(Need("", "secrets", "get", namespace))
-        if provider.commit.signing_generate:
-            found |= {Need("", "secrets", verb, namespace) for verb in ("create", "update")}
-        if provider.known_hosts is not None and provider.known_hosts.kind == "ConfigMap":
-            found.add(Need("", "configmaps", "get", namespace))
-    for target in targets:
-        namespace = target.meta.namespace
-        found.add(Need("", "events", "create", namespace))
-        if target.encryption.enabled and target.encryption.secret_name:
-            found.add(Need("", "secrets", "get", namespace))
-            if target.encryption.generate_when_missing:
-                found |= {Need("", "secrets", verb, namespace) for verb in ("create", "update")}
-    for rule in rules:
-        for claim in resolve(rule, registry).claims:
-            kind = claim.record.resource
-            for verb in ("list", "watch"):
-                found.add(Need(kind.group, kind.resource, verb, claim.namespace or ""))
-    return sorted(found)
+    default_known_hosts: str = "",
+) -> list[Grant]:
+    """Every permission that the present configuration needs, sorted: what `manage.py rbac --for-rules`
+    grants, no more and no less.
+    """
+    named = roles.named_grants(
+        providers, targets, command_namespace=command_namespace, default_known_hosts=default_known_hosts
+    )
+    own = roles.operator_grants() | roles.command_grants(command_namespace)
+    return sorted(own | named | roles.rule_grants(rules, registry))
 
 
-def check_needs(kube: Kube, wanted: Sequence[Need]) -> Iterator[Finding]:
+def _allowed(kube: Kube, need: Grant) -> bool:
+    resource, _, subresource = need.resource.partition("/")
+    wanted = {
+        "group": need.group,
+        "resource": resource,
+        "subresource": subresource,
+        "verb": need.verb,
+        "namespace": need.namespace,
+        "name": need.name,
+    }
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {key: value for key, value in wanted.items() if value}},
+    }
+    return bool((kube.create(REVIEWS, body).get("status") or {}).get("allowed"))
+
+
+def check_needs(kube: Kube, wanted: Sequence[Grant]) -> Iterator[Finding]:
     """Ask for each permission; at most 300 are asked for."""
-    denied = []
-    for need in wanted[:MOST_REVIEWS]:
-        resource, _, subresource = need.resource.partition("/")
-        attributes = {"group": need.group, "resource": resource, "verb": need.verb}
-        if subresource:
-            attributes["subresource"] = subresource
-        if need.namespace:
-            attributes["namespace"] = need.namespace
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        try:
-            answer = kube.create(REVIEWS, body)
-        except ReverserError as error:
-            yield note("permissions", f"permissions cannot be asked for: {error}")
-            return
-        if not (answer.get("status") or {}).get("allowed"):
-            denied.append(need)
+    try:
+        denied = [need for need in wanted[:MOST_REVIEWS] if not _allowed(kube, need)]
+    except ReverserError as error:
+        yield note("permissions", f"permissions cannot be asked for: {error}")
+        return
     for need in denied:
         yield problem(
-            "permissions", f"not allowed: {need}", "grant it to the user of this kubeconfig (see deploy/)"
+            "permissions",
+            f"not allowed: {need}",
+            "grant it to the user of this kubeconfig: `manage.py rbac --for-rules` prints the roles",
         )
     if len(wanted) > MOST_REVIEWS:
         yield note("permissions", f"{len(wanted) - MOST_REVIEWS} more permissions were not asked for")
     if not denied:
         yield good("permissions", f"all {min(len(wanted), MOST_REVIEWS)} permissions asked for are granted")
+
+
+def check_impersonation(kube: Kube) -> Iterator[Finding]:
+    """Whether save in the admin and in REST can act in a caller's name; a choice, so never a problem."""
+    try:
+        granted = all(_allowed(kube, need) for need in sorted(roles.impersonation_grants()))
+    except ReverserError:
+        return  # said by the check of the other permissions
+    if granted:
+        yield good("permissions", "save in the admin and in REST can act in a caller's name")
+    else:
+        yield note(
+            "permissions",
+            "impersonation is not granted, so save in the admin and in REST is refused",
+            "nothing, if that is not used; else read docs/rbac.md and `manage.py rbac --impersonate`",
+        )
 
 
 def check_rules(rules: Iterable[WatchRule], registry: Registry) -> Iterator[Finding]:

@@ -13,7 +13,9 @@ from gitwriter.sources import Sources
 from reverser.config import Config
 from reverser.controllers.doctor.cluster import (
     check_access,
+    check_command_namespace,
     check_definitions,
+    check_impersonation,
     check_needs,
     check_rules,
     needs,
@@ -37,12 +39,20 @@ CRD_DIR = Path(__file__).resolve().parents[3] / "deploy" / "crds"
 
 
 def examine(
-    config: Config, *, kube: Kube, store: Store | None, kubeconfig: str | None, namespace: str = ""
+    config: Config,
+    *,
+    kube: Kube | ReverserError,
+    store: Store | None,
+    kubeconfig: str | None,
+    namespace: str = "",
 ) -> Iterator[Finding]:
-    """Findings in order. ``namespace`` limits providers, targets and rules; ``store`` None = none is set."""
+    """Findings in order. ``kube`` is a client, or why there is none; ``store`` None = none is set;
+    ``namespace`` limits providers, targets and rules.
+    """
     access = check_access(kube)
     yield access
-    if access.level is not Level.PROBLEM:
+    usable = isinstance(kube, Kube) and access.level is not Level.PROBLEM
+    if isinstance(kube, Kube) and usable:
         shipped = [yaml.safe_load(path.read_text()) for path in sorted(CRD_DIR.glob("*.yaml"))]
         yield from check_definitions(kube, shipped)
     holders: dict[str, str] = {}
@@ -61,7 +71,7 @@ def examine(
                 grace=config.author_attribution_grace,
             )
     yield check_database()
-    if access.level is not Level.PROBLEM:
+    if isinstance(kube, Kube) and usable:
         yield from _configuration(config, kube, kubeconfig=kubeconfig, namespace=namespace, holders=holders)
 
 
@@ -84,8 +94,19 @@ def _configuration(
         rules = [rule for rule in rules if rule.target_namespace == namespace]
     for group, version in sorted(registry.degraded):
         yield note("cluster", f"discovery of {group}/{version} fails; its types keep what is known of them")
-    wanted = needs(providers, targets, rules, registry, command_namespace=config.command_namespace)
+    command_namespace, missing = check_command_namespace(kube, config.command_namespace)
+    if missing is not None:
+        yield missing
+    wanted = needs(
+        providers,
+        targets,
+        rules,
+        registry,
+        command_namespace=command_namespace,
+        default_known_hosts=config.default_known_hosts_configmap,
+    )
     yield from check_needs(kube, wanted)
+    yield from check_impersonation(kube)
     if not targets:
         yield note("target", "there is no GitTarget", "create one; docs/kinds/gittarget.md shows how")
     sources = Sources(kube, config, TokenSource())

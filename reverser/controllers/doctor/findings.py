@@ -47,7 +47,7 @@ def render(findings: Iterable[Finding]) -> str:
     counts = dict.fromkeys(Level, 0)
     for finding in findings:
         counts[finding.level] += 1
-        lines.append(f"{finding.level:<5} {finding.area:<12} {finding.text}")
+        lines.append(f"{finding.level:<5} {finding.area:<12} {' '.join(finding.text.split())}")
         if finding.remedy:
             lines += textwrap.wrap(
                 "-> " + finding.remedy, 100, initial_indent=" " * 6, subsequent_indent=" " * 9

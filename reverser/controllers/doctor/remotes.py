@@ -88,3 +88,7 @@ def _domain(target: GitTarget) -> Iterable[Finding]:
         if item is not None and item.status == "False":
             text = f"{target.meta.key}: {kind} is False: {item.message}"
             yield problem("target", text, "do what the message says")
+    for kind in ("ObjectsWritten", "RenderMatchesLive"):
+        item = find(target.conditions, kind)
+        if item is not None and item.status == "False":
+            yield note("target", f"{target.meta.key}: {kind} is False: {item.message}")

@@ -29,16 +29,23 @@ class Command(BaseCommand):
         """Examine, print, exit."""
         from reverser.controllers.doctor.examine import examine
         from reverser.controllers.doctor.findings import exit_code, render
+        from reverser.errors import ReverserError
+        from reverser.kube.sync import Kube
         from reverser.store import Store
         from reverser.wiring import config, kube
 
         settings = config()
+        client: Kube | ReverserError
+        try:
+            client = kube()
+        except ReverserError as error:
+            client = error
         socket = settings.state_dir / "valkey" / "valkey.sock"
         url = settings.redis_url or (f"unix://{socket}" if socket.exists() else "")
         findings = list(
             examine(
                 settings,
-                kube=kube(),
+                kube=client,
                 store=Store.connect(url) if url else None,
                 kubeconfig=os.environ.get("KUBECONFIG") or None,
                 namespace=options["namespace"],
