@@ -254,6 +254,9 @@ class _Builder:
             if node.is_merge_key():
                 self._constructs.add("merge-key")
         else:
+            if node.start == node.end and node.start and self._text[node.start - 1] != ":":
+                # `? key` without a colon: the parser puts the value at the next token.
+                node.start = node.body = node.end = frame.key.end
             parent.entries.append((frame.key, node))
             parent.size += node.size + frame.key.size
             frame.key = None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from reverser.errors import YamlRefused
@@ -23,6 +24,7 @@ from ..scalars import BOOLEAN_WORDS, resolve_plain
 from ..splitting import split_documents
 from .compare import equal_as_kubernetes, first_difference
 from .fallback import Fallback, Parents, node_at
+from .openblock import is_closed_in, open_block, reopened
 from .plan import NodeKey, Planner
 from .source import PlanConflict, Source, apply_edits
 from .target import effective_target
@@ -112,7 +114,13 @@ def edit_body(
     if (refusal := _refusal(loaded, desired)) is not None:
         return EditResult(body, EditMode.SKIPPED, refusal)
     text_keys = _text_keys(loaded, desired)
-    if text_keys:
+    block = open_block(loaded.tree.root, loaded.text)
+    ending = ""
+    if block is not None and is_closed_in(block, desired):
+        ending = loaded.text[block.start :]
+        newline = "\r\n" if "\r\n" in loaded.text else "\n"
+        loaded = load_text(loaded.text + newline, limits=limits, text_keys=text_keys)
+    elif text_keys:
         loaded = load_text(loaded.text, limits=limits, text_keys=text_keys)
     target = effective_target(loaded.value, desired, keep=keep, optional=optional)
     if equal_as_kubernetes(loaded.value, target):
@@ -125,6 +133,8 @@ def edit_body(
     if text is not None and only_cr:
         text = text.replace("\n", "\r")
     if text is not None:
+        if ending:
+            text = reopened(text, ending, partial(_reads_as, target, limits=limits, text_keys=text_keys))
         diagnostic = None if fallback is Fallback.NONE else _FALLBACK_TEXT[fallback]
         return EditResult(head + text.encode("utf-8"), EditMode.PATCHED, diagnostic, fallback)
     if loaded.constructs & _ANCHORING:
@@ -185,6 +195,10 @@ def _text_keys(loaded: LoadedDocument, desired: Mapping[str, Any]) -> frozenset[
     if not words or not _BOOLEAN_KEY.search(loaded.text):
         return frozenset()
     return frozenset(word for word in words if ("true" if resolve_plain(word) else "false") not in keys)
+
+
+def _reads_as(target: Mapping[str, Any], text: str, *, limits: Limits, text_keys: frozenset[str]) -> bool:
+    return equal_as_kubernetes(load_text(text, limits=limits, text_keys=text_keys).value, target)
 
 
 def _edit_text(

@@ -9,11 +9,14 @@ change.
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from .wrapped import common_ends
 
 _KEYS: tuple[tuple[str, ...], ...] = (
     ("name",),
@@ -28,6 +31,7 @@ _KEYS: tuple[tuple[str, ...], ...] = (
     ("uid",),
 )
 _ALIKE = 0.3
+_WORD = re.compile(r"\w+")
 _MAX_PAIRINGS = 2500
 _DEFAULTS = {"protocol": "TCP"}
 
@@ -182,4 +186,17 @@ def _likeness(old: Any, new: Any) -> float:
             return 1.0 if old == new else 0.0
         tokens = [_token(item) for item in new]
         return sum(1 for item in old if _token(item) in tokens) / max(len(old), len(new))
+    if isinstance(old, str) and isinstance(new, str):
+        return _text_likeness(old, new)
     return 1.0 if old == new else 0.0
+
+
+def _text_likeness(old: str, new: str) -> float:
+    """The share of the text that whole words at both ends have in common: ``--port=80`` is like
+    ``--port=81``."""
+    if old == new:
+        return 1.0
+    words = _WORD.findall(old), _WORD.findall(new)
+    head, tail = common_ends(*words)
+    shared = sum(map(len, words[0][:head])) + sum(map(len, words[0][len(words[0]) - tail :]))
+    return shared / max(len(old), len(new))

@@ -34,6 +34,19 @@ class BlockEntries:
             return line + len(before) - 1
         return key.start
 
+    def lacks_colon(self, index: int) -> bool:
+        """True for an explicit key alone on its line (``? key``), whose value is null."""
+        key, value = self._entries[index]
+        return value.end == key.end
+
+    def give_value(self, index: int, value: Any, look: Look) -> Edit:
+        """A value below an explicit key that has none."""
+        position = self._source.line_end(self._entries[index][0].end)
+        newline = self._source.newline_at(position - 1)
+        first, *rest = entry_lines("k", value, look, self.column)
+        lines = (first.replace("k:", ":", 1), *rest)
+        return Edit(position, position, "".join(line + newline for line in lines))
+
     def place_of(self, index: int) -> Place:
         """Where the entry's value stands."""
         key = self._entries[index][0]

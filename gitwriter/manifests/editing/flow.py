@@ -6,6 +6,7 @@ Commas follow the members that stay: a list that ends in a comma keeps doing so,
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ..emitter import sorted_keys
@@ -80,10 +81,17 @@ class FlowMembers:
             edits.append(Edit(self._spans[kept[-1]][1], self._spans[-1][1], ""))
         for previous, text in texts:
             if previous is None:
-                edits.append(Edit(self._spans[0][0], self._spans[0][0], f"{text}, "))
+                edits.append(Edit(self._spans[0][0], self._spans[0][0], f"{text}{self._separator()}"))
             else:
                 end = self._spans[previous][1]
-                edits.append(Edit(end, end, f", {text}"))
+                edits.append(Edit(end, end, f"{self._separator()}{text}"))
+
+    def _separator(self) -> str:
+        """What stands between all members: a comma and a blank, or a line break where each is on its own."""
+        work, spans = self._source.work, self._spans
+        gaps = {work[one[1] : other[0]] for one, other in pairwise(spans)}
+        gap = gaps.pop() if len(gaps) == 1 else ""
+        return gap if "\n" in gap and not gap.strip(" ,\r\n") else ", "
 
     def _comma(self, index: int) -> int | None:
         position = self._source.skip_trivia(self._spans[index][1])

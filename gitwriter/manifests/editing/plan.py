@@ -19,6 +19,7 @@ from .anchors import AnchorTargets, merge_plan
 from .block import BlockEntries, BlockItems
 from .compare import equal_as_kubernetes, equal_scalars
 from .flow import FlowMembers
+from .openblock import closing
 from .render import Look, flow_look
 from .replacing import Place, replace_node
 from .source import Edit, PlanConflict, Source, apply_edits
@@ -73,6 +74,7 @@ class Planner:
             self._anchors.collect(root, target)
         edits: list[Edit] = []
         self.value(root, target, Place(after=root.start, column=0, is_root=True), self._look, edits)
+        edits += closing(self.source, root, edits)
         return Plan(tuple(edits), tuple(self.touched))
 
     def value_of(self, node: Node) -> Any:
@@ -181,7 +183,11 @@ class Planner:
         entries = BlockEntries(self.source, node)
         for index, key in kept:
             value_node = node.entries[index][1]
-            self.value(value_node, target[key], entries.place_of(index), look, edits)
+            if not entries.lacks_colon(index):
+                self.value(value_node, target[key], entries.place_of(index), look, edits)
+            elif target[key] is not None:
+                self.touched.append(value_node)
+                edits.append(entries.give_value(index, target[key], look))
         entries.remove(removed, edits)
         quote = common_quote((value for _key, value in node.entries), flow=False) if added else ""
         entries.add({key: target[key] for key in added}, look, quote, edits)

@@ -56,10 +56,12 @@ def inline_value(value: Any, look: Look) -> str:
         inner = look.inside_flow()
         keys = replace(inner, quote="")
         pairs = (f"{inline_text(key, keys)}: {inline_value(value[key], inner)}" for key in sorted_keys(value))
-        return "{" + ", ".join(pairs) + "}"
+        pad = look.style.braces if value and not look.json else ""
+        return "{" + pad + ", ".join(pairs) + pad + "}"
     if isinstance(value, list | tuple):
         inner = look.inside_flow()
-        return "[" + ", ".join(inline_value(item, inner) for item in value) + "]"
+        pad = look.style.brackets if value and not look.json else ""
+        return "[" + pad + ", ".join(inline_value(item, inner) for item in value) + pad + "]"
     return inline_scalar(value)
 
 

@@ -96,6 +96,11 @@ def _over_inline(source: Source, node: Node, first: str, rest: list[str], place:
     newline = source.newline_at(place.after)
     below = source.line_end(node.end)
     start = node.start if node.kind is Kind.ALIAS else node.body
+    if not first and node.anchor is None and source.begins_line(start):
+        tail = source.skip_blanks(node.end)
+        if tail < source.line_stop(node.end):  # a comment keeps the line
+            return [Edit(start, tail, ""), Edit(below, below, _joined(rest, newline))]
+        return [Edit(source.line_start(start), below, _joined(rest, newline))]
     if not first and place.is_item and node.anchor is None:
         first, rest = rest[0].lstrip(" "), rest[1:]
     if start >= node.end:  # an empty value

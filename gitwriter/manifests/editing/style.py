@@ -14,33 +14,52 @@ from .source import Source
 @dataclass(frozen=True, slots=True)
 class DocumentStyle:
     """``step`` is the indentation of a nested mapping, ``dash`` that of a list below its key (0: flush
-    with it)."""
+    with it), ``braces`` and ``brackets`` the blank within flow mappings and lists, if any."""
 
     step: int = 2
     dash: int = 0
+    braces: str = ""
+    brackets: str = ""
 
 
 def document_style(root: Node, source: Source) -> DocumentStyle:
     """Measure a document by the habit that occurs most often."""
     steps: Counter[int] = Counter()
     dashes: Counter[int] = Counter()
+    padded: Counter[Kind] = Counter()
     stack = [root]
     while stack:
         node = stack.pop()
-        if node.flow or node.kind is Kind.SCALAR:
+        if node.flow:
+            if node.items or node.entries:
+                padded[node.kind] += 1 if is_padded(node, source) else -1
+            continue
+        if node.kind is Kind.SCALAR:
             continue
         stack.extend(node.items)
         for key, value in node.entries:
-            if value.flow or not (value.items or value.entries):
+            if not (value.items or value.entries):
                 continue
             stack.append(value)
+            if value.flow:
+                continue
             offset = source.column(value.body) - source.column(key.start)
             if value.items and offset >= 0:
                 dashes[offset] += 1
             elif value.entries and offset > 0:
                 steps[offset] += 1
     step = steps.most_common(1)[0][0] if steps else 2
-    return DocumentStyle(step=step, dash=dashes.most_common(1)[0][0] if dashes else 0)
+    return DocumentStyle(
+        step=step,
+        dash=dashes.most_common(1)[0][0] if dashes else 0,
+        braces=" " if padded[Kind.MAPPING] > 0 else "",
+        brackets=" " if padded[Kind.SEQUENCE] > 0 else "",
+    )
+
+
+def is_padded(node: Node, source: Source) -> bool:
+    """True for a flow collection written as ``{ a: 1 }``, on one line."""
+    return source.work[node.body + 1] == source.work[node.end - 2] == " "
 
 
 def common_quote(nodes: Iterable[Node], *, flow: bool) -> str:
