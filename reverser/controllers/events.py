@@ -1,7 +1,8 @@
 """Kubernetes Events: one for each transition that a person may want to hear of.
 
 An Event repeats what a condition says, so a lost one costs nothing: failures to write are logged and
-forgotten. Only transitions make Events; a state that lasts is silent.
+forgotten. Only transitions make Events; a state that lasts is silent, and one that flaps is counted on one
+Event (``event_flow``).
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from reverser.controllers.conditions import FALSE, READY, STALLED, TRUE, cap_message
-from reverser.errors import ReverserError
+from reverser.controllers.conditions import FALSE, READY, RECONCILING, STALLED, TRUE, cap_message
+from reverser.controllers.event_flow import EventFlow, Written
+from reverser.errors import KubeForbidden, KubeNotFound, ReverserError
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import core_path
 
@@ -45,11 +47,13 @@ def transitions(
 ) -> Iterator[Happening]:
     """Happenings for the changes of Ready, Stalled and the conditions of ``_BAD``.
 
-    A blocked object speaks once, through Stalled; Ready speaks when it becomes True, or stops being so
-    without a block. What was never said is no transition unless it is good news or a block.
+    A blocked object speaks once, through Stalled; one that is no longer blocked speaks through Ready, or
+    through Reconciling while it is not ready yet. What was never said is no transition unless it is good
+    news or a block.
     """
     old = {str(item.get("type")): item for item in before if isinstance(item, Mapping)}
     new = {str(item.get("type")): item for item in after}
+    ready = new.get(READY, {}).get("status") == TRUE
     stuck = new.get(STALLED, {}).get("status") == TRUE
     for kind, bad in _BAD.items():
         item = new.get(kind)
@@ -62,6 +66,9 @@ def transitions(
         if kind == READY and now != TRUE and (was != TRUE or stuck):
             continue
         if kind == STALLED and now != TRUE:
+            if was == TRUE and not ready:
+                said = new.get(RECONCILING, item)
+                yield Happening(str(said["reason"]), f"no longer stalled: {said['message']}")
             continue
         if kind not in (READY, STALLED) and bad not in (now, was):
             continue
@@ -69,40 +76,66 @@ def transitions(
 
 
 class Recorder:
-    """Writes Events about objects."""
+    """Writes Events about objects, in the namespace of each (``default`` for a cluster-scoped one)."""
 
-    def __init__(self, kube: AsyncKube, *, instance: str) -> None:
+    def __init__(self, kube: AsyncKube, *, instance: str, flow: EventFlow | None = None) -> None:
         self._kube = kube
         self._instance = instance
+        self._flow = flow or EventFlow()
 
     async def record(self, obj: Mapping[str, Any], happening: Happening) -> None:
-        """Write one Event about ``obj``; a failure is logged."""
+        """Write one Event about ``obj``, or count the same one up; a failure is logged."""
         meta = obj.get("metadata") or {}
-        namespace = str(meta.get("namespace") or "default")
+        namespace, name = str(meta.get("namespace") or "default"), str(meta.get("name") or "")
+        uid, level = str(meta.get("uid") or ""), "Warning" if happening.warning else "Normal"
+        message = cap_message(happening.message)
+        if not self._flow.allow(uid):
+            _log.info("an Event about %s/%s is left out, there were many: %s", namespace, name, message)
+            return
+        what = (uid, level, happening.reason, message)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        name = str(meta.get("name") or "")
-        body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{name[:230]}.{secrets.token_hex(8)}", "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": obj.get("apiVersion"),
-                "kind": obj.get("kind"),
-                "name": name,
-                "uid": meta.get("uid"),
-                **({"namespace": meta["namespace"]} if meta.get("namespace") else {}),
-            },
-            "reason": happening.reason,
-            "message": cap_message(happening.message),
-            "type": "Warning" if happening.warning else "Normal",
-            "source": {"component": COMPONENT},
-            "reportingComponent": COMPONENT,
-            "reportingInstance": self._instance,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
         try:
+            known = self._flow.same(what)
+            if known is not None and await self._count(namespace, known, now):
+                self._flow.note(what, known.name, count=known.count + 1, first=known.first)
+                return
+            body = {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": _event_name(name), "namespace": namespace},
+                "involvedObject": {
+                    "apiVersion": obj.get("apiVersion"),
+                    "kind": obj.get("kind"),
+                    "name": name,
+                    "uid": meta.get("uid"),
+                    **({"namespace": meta["namespace"]} if meta.get("namespace") else {}),
+                },
+                "reason": happening.reason,
+                "message": message,
+                "type": level,
+                "source": {"component": COMPONENT},
+                "reportingComponent": COMPONENT,
+                "reportingInstance": self._instance,
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "count": 1,
+            }
             await self._kube.create(core_path("events", namespace=namespace), body, timeout=10.0)
+            self._flow.note(what, body["metadata"]["name"], count=1, first=now)
         except ReverserError as error:
             _log.warning("an Event about %s/%s was not written: %s", namespace, name, error)
+
+    async def _count(self, namespace: str, known: Written, now: str) -> bool:
+        """Say that an Event happened again; False when it is gone, or only creating is permitted."""
+        change = {"count": known.count + 1, "lastTimestamp": now}
+        path = core_path("events", namespace=namespace, name=known.name)
+        try:
+            await self._kube.patch(path, change, timeout=10.0)
+        except (KubeNotFound, KubeForbidden):
+            return False
+        return True
+
+
+def _event_name(name: str) -> str:
+    """A name of its own for an Event about the object ``name``."""
+    return f"{name[:230].rstrip('-.')}.{secrets.token_hex(8)}"

@@ -67,7 +67,8 @@ def operator_grants() -> frozenset[Grant]:
     found.add(Grant("authentication.k8s.io", "tokenreviews", "create"))
     found.add(Grant("authorization.k8s.io", "subjectaccessreviews", "create"))
     found.add(Grant("", "namespaces", "get"))
-    found.add(Grant("", "events", "create"))
+    # The same Event again is counted on the first one.
+    found |= {Grant("", "events", verb) for verb in ("create", "patch")}
     return frozenset(found)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reverser.controllers.conditions import Plan, blocked, condition, done, new_status, progressing
 from reverser.controllers.events import transitions
@@ -114,6 +116,32 @@ def test_events_tell_transitions_once() -> None:
         [("Replaying", False)],
         [("Ready", False)],
     ]
+
+
+def test_leaving_a_block_is_told_before_ready() -> None:
+    """I24: Stalled turning False is a transition of its own while Ready is still to come."""
+    assert said(
+        blocked("ValidationFailed", ""),
+        progressing("Replaying", "", ready_reason="Progressing"),
+        done("OK", ""),
+        blocked("WatchError", ""),
+        done("OK", ""),
+    ) == [
+        [("ValidationFailed", True)],
+        [("Replaying", False)],
+        [("OK", False)],
+        [("WatchError", True)],
+        [("OK", False)],
+    ]
+
+
+@given(st.lists(st.sampled_from(["done", "progressing", "blocked"]), min_size=2, max_size=8))
+def test_every_transition_of_ready_and_stalled_makes_one_event(shapes: list[str]) -> None:
+    """I24: whatever the history, a change of Ready or Stalled is exactly one Event, all else is silent."""
+    trio = {"done": done("OK", ""), "progressing": progressing("P", ""), "blocked": blocked("B", "")}
+    steps = said(*(trio[shape] for shape in shapes))
+    for before, after, events in zip(shapes, shapes[1:], steps[1:], strict=False):
+        assert len(events) == int(before != after)
 
 
 def test_push_failures_make_events() -> None:

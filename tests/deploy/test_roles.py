@@ -128,6 +128,7 @@ def test_the_product_may_write_nothing_but_its_own() -> None:
         *((f"{own}/status", "update") for own in roles.OWN),
         ("commitrequests", "delete"),
         ("events", "create"),
+        ("events", "patch"),
         ("tokenreviews", "create"),
         ("subjectaccessreviews", "create"),
         ("secrets", "create"),
