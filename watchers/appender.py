@@ -68,6 +68,8 @@ class Position:
     expected: AppendId | None = None
     session: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     sequence: int = 0
+    moved: float = 0.0
+    """When the stored cursor last moved, in the event loop's time."""
 
     def next_id(self) -> AppendId:
         """A fresh append id; retries of one append share one."""
@@ -131,6 +133,7 @@ class Appender:
 
         await self._insist(attempt)
         position.expected = append_id
+        position.moved = asyncio.get_running_loop().time()
 
     async def append_sweep(self, sweep: SweepEntry) -> None:
         """Appends a complete, staged replay (J5); the buffer must be empty. Replaces any stored cursor."""
@@ -152,6 +155,7 @@ class Appender:
 
         await self._insist(attempt)
         position.expected = append_id
+        position.moved = asyncio.get_running_loop().time()
 
     async def _insist(self, attempt: Callable[[], Awaitable[AppendStatus]]) -> None:
         """Repeats one append until the journal has it. Raises what the answer means otherwise."""

@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from reverser.errors import KubeForbidden, KubeNotFound, ReverserError
+from reverser.errors import ReverserError
 from reverser.kube.aio import AsyncKube
-from reverser.kube.paths import resource_path
 from reverser.store.model import TypeRef
 from watchers import metrics
-from watchers.defaults import Node, builtin_table, schema_table
+from watchers.defaults import Node, builtin_table
 from watchers.discovery import scan
-from watchers.registry import Registry, Verdict, judge, origin, transitions
+from watchers.registry import Registry, Verdict, judge, transitions
 from watchers.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -32,7 +31,8 @@ class Catalog:
         self._timing = timing
         self._on_change = on_change
         self._trigger = asyncio.Event()
-        self._tables: dict[TypeRef, Node | None] = {}
+        self._tables: dict[str, Mapping[str, Node | None]] = {}
+        """Defaults by version, by name of the definition."""
         self._failing = False
         self.registry = Registry()
 
@@ -40,21 +40,32 @@ class Catalog:
         """Something changed the API surface: refresh soon."""
         self._trigger.set()
 
-    def definitions_changed(self) -> None:
-        """Schemas may have changed: read them again when they are next needed."""
-        self._tables.clear()
+    def definition_changed(self, name: str, tables: Mapping[str, Node | None] | None) -> None:
+        """A CustomResourceDefinition is there with these defaults by version, or gone (None)."""
+        if tables is None:
+            self._tables.pop(name, None)
+        else:
+            self._tables[name] = tables
         self.trigger()
 
     async def run(self) -> None:
         """Refreshes until cancelled."""
         while True:
             await self.refresh()
-            wait = self._timing.discovery if self.registry.ready else self._timing.retry_first
+            wait = self._pause()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._trigger.wait()
                 await asyncio.sleep(self._timing.debounce)
             self._trigger.clear()
+
+    def _pause(self) -> float:
+        """Until the next refresh, which is at the latest when the grace of a missing type ends."""
+        if not self.registry.ready:
+            return self._timing.retry_first
+        expiry = self.registry.next_expiry
+        left = expiry - asyncio.get_running_loop().time() if expiry is not None else self._timing.discovery
+        return min(self._timing.discovery, max(left, self._timing.debounce))
 
     async def refresh(self) -> None:
         """Reads discovery once and judges it."""
@@ -99,18 +110,11 @@ class Catalog:
         metrics.CATALOG_GROUP_VERSIONS.labels("trusted").set(now.trusted)
         metrics.CATALOG_GENERATION.set(now.revision)
 
-    async def defaults(self, kind: TypeRef) -> Node | None:
-        """Known server defaults of a type: its table, or the schema of its definition. Never raises."""
-        if origin(kind.group) == "builtin":
-            return builtin_table(kind.group, kind.kind)
-        if kind not in self._tables:
-            name = f"{kind.resource}.{kind.group}"
-            path = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions", name=name)
-            try:
-                self._tables[kind] = schema_table(await self._kube.get(path), kind.version)
-            except (KubeNotFound, KubeForbidden):
-                self._tables[kind] = None
-            except ReverserError as error:
-                log.info("the defaults of %s are not known now: %s", name, error)
-                return None
-        return self._tables[kind]
+    def defaults(self, kind: TypeRef) -> Node | None:
+        """Known server defaults of a type as they are now: of its definition, else of the built-in table.
+
+        That a definition exists is the only evidence asked for: groups tell nothing, many custom types live
+        in groups that end like those of Kubernetes itself.
+        """
+        tables = self._tables.get(f"{kind.resource}.{kind.group}")
+        return tables.get(kind.version) if tables is not None else builtin_table(kind.group, kind.kind)

@@ -32,7 +32,8 @@ class Is:
 
 
 Node = Mapping[str, Any]
-"""Field name to Is or Node; ``*`` stands for every item of a list."""
+"""Field name to Is or Node; ``*`` stands for every item of a list, WHOLE for the value itself."""
+WHOLE = ""
 
 
 def optional_pointers(obj: Mapping[str, Any], table: Node | None) -> tuple[str, ...]:
@@ -57,20 +58,26 @@ def _walk(value: Mapping[str, Any], node: Node, pointer: str, found: list[str]) 
                 found.append(path)
             else:
                 whole = False
-        elif isinstance(child, Mapping):
+        else:
             mark = len(found)
-            if child and _walk(child, rule, path, found):
+            leaf = rule.get(WHOLE)
+            if _inside(child, rule, path, found) or (isinstance(leaf, Is) and leaf.holds(child, value)):
                 found.insert(mark, path)
             else:
                 whole = False
-        else:
-            whole = False
-            items = rule.get("*")
-            if isinstance(child, list) and isinstance(items, Mapping):
-                for index, item in enumerate(child):
-                    if isinstance(item, Mapping):
-                        _walk(item, items, f"{path}/{index}", found)
     return whole
+
+
+def _inside(child: Any, rule: Node, path: str, found: list[str]) -> bool:
+    """Collects below one value; true for a mapping that holds nothing but defaults."""
+    if isinstance(child, Mapping):
+        return bool(child) and _walk(child, rule, path, found)
+    items = rule.get("*")
+    if isinstance(child, list) and isinstance(items, Mapping):
+        for index, item in enumerate(child):
+            if isinstance(item, Mapping):
+                _walk(item, items, f"{path}/{index}", found)
+    return False
 
 
 def _escape(key: str) -> str:
@@ -80,6 +87,14 @@ def _escape(key: str) -> str:
 def builtin_table(group: str, kind: str) -> Node | None:
     """The table of a built-in kind, or None."""
     return _BUILTIN.get((group, kind))
+
+
+def schema_tables(definition: Mapping[str, Any]) -> dict[str, Node | None]:
+    """The tables of every version of a CustomResourceDefinition."""
+    spec = definition.get("spec")
+    versions = spec.get("versions") if isinstance(spec, Mapping) else None
+    entries = [entry for entry in versions or () if isinstance(entry, Mapping)]
+    return {str(entry.get("name")): schema_table(definition, str(entry.get("name"))) for entry in entries}
 
 
 def schema_table(definition: Mapping[str, Any], version: str) -> Node | None:
@@ -103,10 +118,11 @@ def _schema_node(schema: Mapping[str, Any], depth: int) -> Node | None:
         if not isinstance(child, Mapping):
             continue
         inner = _schema_node(child, depth + 1)
+        leaf = Is((child["default"],)) if "default" in child else None
         if inner is not None:
-            node[name] = inner
-        elif "default" in child:
-            node[name] = Is((child["default"],))
+            node[name] = {**inner, WHOLE: leaf} if leaf is not None else inner
+        elif leaf is not None:
+            node[name] = leaf
     items = schema.get("items")
     if isinstance(items, Mapping):
         inner = _schema_node(items, depth + 1)

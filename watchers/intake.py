@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -30,12 +30,14 @@ from reverser.store.model import (
 from watchers.buffer import Item
 from watchers.defaults import Node, optional_pointers
 from watchers.facts import RawFacts, read_facts
+from watchers.fold import Fold
 from watchers.hooks import AuthorResolver, EventFacts
 from watchers.noop import NoopCache
 from watchers.policy import noise
 from watchers.sanitize import canonical, project
 from watchers.sealing import Seals
 from watchers.table import ShardSpec
+from watchers.terminating import Terminating
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +62,10 @@ class Intake:
     spec: ShardSpec
     target: TargetRef
     filter_noise: bool
-    table: Node | None
+    defaults: Callable[[], Node | None]
+    """The known server defaults of the type, as they are now."""
     cache: NoopCache
+    terminating: Terminating
     resolver: AuthorResolver | None
     """None: attribution is off, nothing waits."""
     seals: Seals
@@ -75,7 +79,10 @@ class Intake:
         kind = self.spec.type
         removal = facts.terminating or event.type == "DELETED"
         operation = Operation.DELETE if removal else _OPERATIONS[event.type]
-        if self.filter_noise and noise(kind.group, kind.kind, event.object) is not None:
+        self.terminating.saw(facts.uid, gone=event.type == "DELETED", terminating=facts.terminating)
+        # What was written before it became noise still leaves Git with its object.
+        told = removal and self.cache.wrote(facts.uid)
+        if self.filter_noise and not told and noise(kind.group, kind.kind, event.object) is not None:
             return step, Disposition.NOISE
         if operation not in self.spec.operations_for(facts.namespace):
             return step, Disposition.OPERATION
@@ -91,6 +98,16 @@ class Intake:
         if self.cache.remember(facts.uid, body) and operation is Operation.UPDATE:
             return step, Disposition.UNCHANGED
         return self._step(facts, operation, (projection, body), deadline, event.size), Disposition.APPLIED
+
+    def learn(self, fold: Fold) -> None:
+        """A replay was appended: what it showed is what is known."""
+        self.cache.clear()
+        fold.seed(self.cache)
+        self.terminating.replace(fold.terminating)
+
+    def forget(self) -> None:
+        """What is known may never have been appended."""
+        self.cache.clear()
 
     def _step(
         self,
@@ -111,7 +128,9 @@ class Intake:
             resource_version=facts.resource_version,
             body=content[1] if content is not None and not sealing else b"",
             sensitive=self.spec.sensitive,
-            optional=optional_pointers(content[0], self.table) if content is not None and not sealing else (),
+            optional=optional_pointers(content[0], self.defaults())
+            if content is not None and not sealing
+            else (),
         )
         item = Item(facts.resource_version, entry, size=size + 500)
         if not sealing and self.resolver is None:

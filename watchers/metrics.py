@@ -62,6 +62,20 @@ QUEUE_SECONDS = Histogram(
     namespace=_PREFIX,
     buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 3, 5, 10, 30, 60),
 )
+CURSOR_AGE = Gauge(
+    "watch_cursor_age_seconds",
+    "Time since the stored cursor of a watch last moved, the oldest of its type",
+    [*_TYPE, "scope"],
+    namespace=_PREFIX,
+    multiprocess_mode="livemax",
+)
+TERMINATING = Gauge(
+    "terminating_objects",
+    "Objects that left Git and are still terminating",
+    _TYPE,
+    namespace=_PREFIX,
+    multiprocess_mode="livesum",
+)
 REDIS_UP = Gauge("redis_up", "Whether Redis answered the last renewal of leases", namespace=_PREFIX)
 ACTIVE = Gauge("watch_active", "Open watches", [*_TYPE, "scope"], namespace=_PREFIX)
 SET_CHANGES = Counter(

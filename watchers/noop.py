@@ -36,6 +36,14 @@ class NoopCache:
         self._put(uid, value)
         return same
 
+    def seed(self, uid: str, known: bytes) -> None:
+        """Stores a hash that ``fingerprint`` made."""
+        self._put(uid, known)
+
+    def wrote(self, uid: str) -> bool:
+        """Whether the object was handed on to be written, and not to be removed since."""
+        return self._known.get(uid, _REMOVED) != _REMOVED
+
     def remove(self, uid: str) -> bool:
         """Notes that the object was removed from Git; true when that was known already."""
         known = self._known.get(uid) == _REMOVED

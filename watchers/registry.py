@@ -22,7 +22,6 @@ from watchers.policy import DENIED_REASON, is_denied
 REMOVAL_GRACE = 60.0
 """Seconds between the first scan that missed a live type and its removal; fixed."""
 NEEDED_VERBS = ("get", "list", "watch")
-BUILTIN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
 
 
 class Verdict(StrEnum):
@@ -112,6 +111,12 @@ class Registry:
         for _, record in sorted(self.records.items()):
             found.setdefault(record.resource.resource, []).append(record)
         return {name: tuple(records) for name, records in found.items()}
+
+    @cached_property
+    def next_expiry(self) -> float | None:
+        """When the grace of the first missing type ends, in the time that ``judge`` was given."""
+        missing = [r.missing_since for r in self.records.values() if r.missing_since is not None]
+        return min(missing) + REMOVAL_GRACE if missing else None
 
     def by_kind(self, group: str, version: str, kind: str) -> TypeRecord | None:
         """The live type of a kind, or None."""
@@ -268,11 +273,6 @@ def transitions(before: Registry, after: Registry) -> tuple[tuple[Transition, Ty
         if key not in after.records and record.live:
             found.append((Transition.REMOVED, record))
     return tuple(found)
-
-
-def origin(group: str) -> str:
-    """``builtin`` or ``crd``, guessed from the group alone."""
-    return "builtin" if group in BUILTIN_GROUPS or group.endswith(".k8s.io") else "crd"
 
 
 def _key(resource: Resource) -> TypeKey:

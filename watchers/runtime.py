@@ -24,15 +24,17 @@ from reverser.kube.aio import AsyncKube
 from reverser.kube.paths import resource_path
 from reverser.store import AsyncStore
 from reverser.store.model import Fence
+from watchers.ages import CursorAges
 from watchers.attach import Attacher
 from watchers.catalog import Catalog
+from watchers.defaults import Node, schema_tables
 from watchers.facts import read_facts
 from watchers.hooks import AuthorResolver, NullSealer, Sealer
 from watchers.informers import Informer
 from watchers.kinds import OwnKinds
 from watchers.leasing import LeaseManager
 from watchers.registry import Registry
-from watchers.session import StreamingMemory
+from watchers.shardstate import StreamingMemory
 from watchers.target import Environment, TargetRunner
 from watchers.tasks import end
 from watchers.timing import Timing
@@ -40,6 +42,8 @@ from watchers.timing import Timing
 log = logging.getLogger(__name__)
 
 _CRDS = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+DEFINITIONS_WITHIN = 5.0
+"""Seconds that a start waits for the definitions; without them the defaults of custom types are not known."""
 _API_SERVICES = resource_path("apiregistration.k8s.io", "v1", "apiservices")
 
 
@@ -87,10 +91,14 @@ class WatcherRuntime:
             timing=self._timing,
             info=lambda: {"targets": len(self._runners), "pid": os.getpid()},
         )
-        self._hints = [
-            Informer(kube, _CRDS, _version, on_change=self._on_definition, timing=self._timing),
-            Informer(kube, _API_SERVICES, _version, on_change=self._on_api_service, timing=self._timing),
-        ]
+        self._ages = CursorAges()
+        self._definitions = Informer(
+            kube, _CRDS, schema_tables, on_change=self._on_definition, timing=self._timing
+        )
+        self._services = Informer(
+            kube, _API_SERVICES, _version, on_change=self._on_api_service, timing=self._timing
+        )
+        self._hints = (self._definitions, self._services)
 
     @property
     def registry(self) -> Registry:
@@ -140,17 +148,22 @@ class WatcherRuntime:
 
     async def _lease_loop(self) -> None:
         await self.kinds.wait_synced()
+        await self._definitions.wait_synced(DEFINITIONS_WITHIN)
         while not self.registry.ready:
             await asyncio.sleep(self._timing.retry_first / 4)
         await self._leases.run()
 
     async def _attach_loop(self) -> None:
-        """Looks at all requests now and then: their targets come, go, and open their gates."""
+        """Looks at all requests now and then, because their targets come, go, and open their gates; and at
+        the cursors of all shards.
+        """
         while True:
+            now = asyncio.get_running_loop().time()
             requests = list(self.kinds.requests)
             for request in requests:
                 self._attacher.look(request)
             await self._attacher.forget({request.meta.uid for request in requests})
+            self._ages.show(age for runner in self._runners.values() for age in runner.cursor_ages(now))
             await asyncio.sleep(self._timing.claim)
 
     async def _listen(self) -> None:
@@ -176,9 +189,8 @@ class WatcherRuntime:
         for runner in self._runners.values():
             runner.wake()
 
-    def _on_definition(self, key: str, value: str | None) -> None:
-        del key, value
-        self.catalog.definitions_changed()
+    def _on_definition(self, key: str, value: Mapping[str, Node | None] | None) -> None:
+        self.catalog.definition_changed(key, value)
 
     def _on_api_service(self, key: str, value: str | None) -> None:
         del key, value

@@ -61,7 +61,10 @@ class Seals:
         """The sealed event, or what is to be shown in its place; None when that was shown already."""
         sealed = await self._seal(entry.object, plain)
         if isinstance(sealed, Unsealed):
-            return self._refusal(entry.scope, entry.object, sealed)
+            refusal = self._refusal(entry.scope, entry.object, sealed)
+            if refusal is not None:
+                self.note(refusal)
+            return refusal
         text, digest, generation = sealed
         await self._sealed_again(entry.object)
         return replace(
@@ -87,11 +90,20 @@ class Seals:
 
     def _refusal(self, scope: Scope, ref: ObjectRef, why: Unsealed) -> UnsealedEntry | None:
         """The entry that shows why, unless it is shown already."""
-        name = digest_field(ref)
-        if self.reported.get(name) == why.reason:
+        if self.reported.get(digest_field(ref)) == why.reason:
             return None
-        self.reported[name] = why.reason
         return UnsealedEntry(self.target, scope, ref, why.reason, why.message)
+
+    def note(self, refusal: UnsealedEntry) -> None:
+        """A refusal is on its way into the journal: it is not shown again."""
+        self.reported[digest_field(refusal.object)] = refusal.reason
+
+    async def recall(self, scope: Scope) -> None:
+        """What was on its way may be lost: believe only what the store shows. Raises StoreUnavailable."""
+        shown = await self.store.read_unsealed(self.target.uid)
+        for name in self._reported_in(scope):
+            if name not in shown:
+                del self.reported[name]
 
     async def _sealed_again(self, ref: ObjectRef) -> None:
         name = digest_field(ref)
@@ -104,10 +116,7 @@ class Seals:
 
     async def forget(self, scope: Scope, *, present: frozenset[str] = frozenset()) -> None:
         """Show no longer what was refused in ``scope`` and is gone: all but the fields ``present``."""
-        prefix = f"{scope.group_resource}|"
-        if scope.namespace is not None:
-            prefix += f"{scope.namespace}|"
-        gone = [name for name in self.reported if name.startswith(prefix) and name not in present]
+        gone = [name for name in self._reported_in(scope) if name not in present]
         if not gone:
             return
         with contextlib.suppress(StoreUnavailable):
@@ -115,12 +124,16 @@ class Seals:
             for name in gone:
                 self.reported.pop(name, None)
 
+    def _reported_in(self, scope: Scope) -> list[str]:
+        prefix = f"{scope.group_resource}|"
+        if scope.namespace is not None:
+            prefix += f"{scope.namespace}|"
+        return [name for name in self.reported if name.startswith(prefix)]
+
     async def stage(
         self, spec: ShardSpec, objects: Sequence[Folded]
     ) -> tuple[list[StagedObject], list[UnsealedEntry]]:
-        """All objects of a replay as they may be staged, and the refusals to show."""
-        present = (digest_field(ObjectRef(spec.type, item.namespace, item.name)) for item in objects)
-        await self.forget(spec.scope, present=frozenset(present))
+        """Objects of a replay as they may be staged, and the refusals to show once it is complete."""
         known = await self._known(spec, objects)
         shown: list[UnsealedEntry] = []
 

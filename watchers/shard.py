@@ -22,7 +22,8 @@ from reverser.errors import (
 from reverser.store.model import StreamState
 from watchers import metrics
 from watchers.appender import CursorLost, LeaseLost
-from watchers.session import Session, ShardState
+from watchers.session import Session
+from watchers.shardstate import ShardState
 from watchers.tasks import end
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class Shard:
                 )
             await end((self._appender,))
         self.state.buffer.discard()
+        self.state.intake.terminating.replace(())
 
     async def _run(self) -> None:
         metrics.ACTIVE.labels(*self._labels).inc()
@@ -111,6 +113,8 @@ class Shard:
             await end((self._appender,))
         self._appender = None
         self.state.forget()
+        with contextlib.suppress(StoreUnavailable):
+            await self.state.seals.recall(self.state.spec.scope)
 
     async def _once(self) -> float:
         """One session; returns the pause after it. Raises LeaseLost or CursorLost."""

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,10 +35,11 @@ from watchers.kinds import OwnKinds
 from watchers.noop import NoopCache
 from watchers.rules import resolve
 from watchers.sealing import Seals
-from watchers.session import ShardState, StreamingMemory
 from watchers.shard import Shard
+from watchers.shardstate import ShardState, StreamingMemory
 from watchers.table import ShardSpec, Table, build_table
 from watchers.tasks import end
+from watchers.terminating import Terminating
 from watchers.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -133,6 +134,12 @@ class TargetRunner:
         barriers = [running.shard.state.buffer.barrier() for running in self._shards.values()]
         if barriers:
             await asyncio.wait(barriers, timeout=timeout)
+
+    def cursor_ages(self, now: float) -> Iterator[tuple[tuple[str, ...], float]]:
+        """Metric labels of every shard, and how long ago its stored cursor last moved."""
+        for running in self._shards.values():
+            labels = (*metrics.type_labels(running.spec.type), metrics.scope_label(running.spec))
+            yield labels, now - running.shard.state.position.moved
 
     async def _run(self) -> None:
         while True:
@@ -229,7 +236,7 @@ class TargetRunner:
                 text = f"{spec.scope.group_resource} is not served reliably now; it is watched once it is"
                 self._board.show(spec, StreamState.BLOCKED, "WatchError", text)
                 continue
-            await self._start_shard(spec, fingerprint)
+            self._start_shard(spec, fingerprint)
 
     def _lost(self) -> list[Scope]:
         """Shards that ended without the lease and may start again; raises LostRace while it is still not
@@ -258,7 +265,7 @@ class TargetRunner:
         }
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
-    async def _start_shard(self, spec: ShardSpec, fingerprint: str) -> None:
+    def _start_shard(self, spec: ShardSpec, fingerprint: str) -> None:
         env, config = self._env, self._env.config
         branch = self.branch
         if branch is None:
@@ -270,6 +277,7 @@ class TargetRunner:
             fingerprint=fingerprint,
             version=spec.type.version,
             limits=Limits(config.target_journal_max_size, config.branch_journal_max_size),
+            moved=asyncio.get_running_loop().time(),
         )
         buffer = ShardBuffer()
         show = partial(self._board.show, spec)
@@ -285,8 +293,9 @@ class TargetRunner:
                 spec=spec,
                 target=self.ref,
                 filter_noise=config.noise_filter,
-                table=await env.catalog.defaults(spec.type),
+                defaults=partial(env.catalog.defaults, spec.type),
                 cache=NoopCache(),
+                terminating=Terminating(spec.type),
                 resolver=env.resolver,
                 seals=self._seals,
             ),

@@ -13,7 +13,7 @@ from typing import Any
 
 from reverser.store import keys
 from reverser.store.calls import Argument, Call, nothing, truth
-from reverser.store.codec import OVERHEAD, dumps, hash_items, pack, pack_staged, unpack_staged
+from reverser.store.codec import OVERHEAD, dumps, hash_items, pack, pack_staged, staged_field, unpack_staged
 from reverser.store.model import (
     AppendId,
     AppendStatus,
@@ -172,6 +172,16 @@ def stage(branch: BranchKey, replay_id: str, objects: Sequence[StagedObject]) ->
         script="stage",
         keys=(keys.staging(branch, replay_id),),
         args=(STAGING_TTL_S, *pairs),
+        decode=nothing,
+    )
+
+
+def unstage(branch: BranchKey, replay_id: str, names: Sequence[tuple[str, str]]) -> Call[None]:
+    """Take objects (namespace, name) out of a staging again; a repeated call changes nothing (J5)."""
+    return Call(
+        script="unstage",
+        keys=(keys.staging(branch, replay_id),),
+        args=tuple(staged_field(*name) for name in names),
         decode=nothing,
     )
 

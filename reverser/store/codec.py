@@ -147,9 +147,14 @@ def unpack(ident: bytes, fields: Sequence[bytes]) -> Stored:
     return Stored(ident.decode(), entry, int(data[b"n"]))
 
 
+def staged_field(namespace: str, name: str) -> str:
+    """The hash field of a staged object."""
+    return f"{namespace}|{name}"
+
+
 def pack_staged(item: StagedObject) -> tuple[str, bytes]:
     """A staged object as a hash field and its value: one line of JSON, then the body."""
-    return f"{item.namespace}|{item.name}", _bare(item) + b"\n" + item.body
+    return staged_field(item.namespace, item.name), _bare(item) + b"\n" + item.body
 
 
 def unpack_staged(value: bytes) -> StagedObject:

@@ -313,3 +313,13 @@ def test_reading_is_incremental_and_bounded(world: World):
     assert ids == world.ids() == world.store.entry_ids(BRANCH)
     assert len(ids) == 600
     assert world.store.entry_ids(BRANCH, ids[-2]) == ids[-1:]
+
+
+def test_what_went_away_inside_a_replay_is_unstaged(world: World):
+    """J5: count and bytes are those of what is left, also when the call is repeated."""
+    world.store.stage(BRANCH, "r1", staged("a", "b", body=b"z" * 500))
+    for _ in range(2):
+        world.store.unstage(BRANCH, "r1", [("shop", "a"), ("shop", "never")])
+    assert world.sweep("r1", [], count=1) is AppendStatus.OK
+    assert world.store.read_staging(BRANCH, "r1") == staged("b", body=b"z" * 500)
+    assert 500 < world.store.read_unsettled_bytes(BRANCH)[TARGET.uid] < 1500

@@ -213,7 +213,7 @@ class Bench:
 
         await eventually(check, f"{count} streams of {uid}")
 
-    async def mirrored(self, uid: str, **where: Any) -> None:
+    async def mirrored(self, uid: str, *, deadline: float = DEADLINE, **where: Any) -> None:
         """Waits until the journal, applied, equals what the cluster holds."""
         from watchers.sanitize import canonical, project
 
@@ -222,7 +222,7 @@ class Bench:
             live = {key: canonical(project(obj)) for key, obj in self.cluster.live(**where).items()}
             return {(ns, name): body for (_, ns, name), body in tree.items()} == live
 
-        await eventually(check, "the journal equals the cluster")
+        await eventually(check, "the journal equals the cluster", deadline)
 
 
 @pytest.fixture

@@ -93,6 +93,11 @@ def test_defaults_of_a_custom_resource_come_from_its_schema() -> None:
                     "a/b": {"default": 1},
                     "mode": {"type": "string", "default": "fast"},
                     "inner": {"default": {}, "properties": {"x": {"default": False}}},
+                    "matches": {
+                        "default": [{"path": "/"}],
+                        "items": {"properties": {"path": {"default": "/"}, "method": {}}},
+                    },
+                    "other": {"default": [{"a": 1}], "items": {"properties": {"a": {"default": 2}}}},
                     "list": {"items": {"properties": {"y": {"default": "d"}, "z": {}}}},
                 }
             }
@@ -100,11 +105,15 @@ def test_defaults_of_a_custom_resource_come_from_its_schema() -> None:
     }
     crd = {"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}}
     obj = {"spec": {"a/b": 1, "mode": "slow", "inner": {"x": False}, "list": [{"y": "d", "z": 1}]}}
+    obj["spec"] |= {"matches": [{"path": "/"}], "other": [{"a": 2}]}
     assert optional_pointers(obj, schema_table(crd, "v1")) == (
         "/spec/a~1b",
         "/spec/inner",
         "/spec/inner/x",
         "/spec/list/0/y",
+        "/spec/matches",
+        "/spec/matches/0/path",
+        "/spec/other/0/a",
     )
     assert schema_table(crd, "v2") is None
     assert optional_pointers(obj, None) == ()
