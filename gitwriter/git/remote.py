@@ -27,6 +27,9 @@ from reverser.trust.values import SecretValue
 
 _log = logging.getLogger(__name__)
 
+APP_USER = "x-access-token"
+"""The user name that goes with an installation token of a GitHub App."""
+
 _PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
 
 # Read as git's "global" configuration, which also reaches the receiving side of a file:// remote; that
@@ -55,7 +58,12 @@ class Remote:
     @property
     def secrets(self) -> tuple[SecretValue, ...]:
         """Values to remove from anything the remote said."""
-        return self.credentials.secrets
+        values = self.credentials.secrets
+        if self.tokens is not None and isinstance(self.credentials.login, GitHubApp):
+            token = self.tokens.known(self.credentials.login)
+            if token is not None:
+                values += (token, Basic(APP_USER, token).pair)
+        return values
 
     def trust_note(self) -> str:
         """What is pinned for the host, to stand beside an ssh failure; empty where nothing is."""
@@ -102,13 +110,14 @@ class Remote:
         header = self._authorization()
         if header:
             lines.append(f'extraHeader = "{_quoted(header)}"')
-            # git would send the header to wherever the first answer redirects
-            lines.append("followRedirects = false")
         if tls.ca:
             lines.append(f"sslCAInfo = {files.add(tls.ca)}")
         if tls.client_cert:
             lines.append(f"sslCert = {files.add(tls.client_cert)}")
             lines.append(f"sslKey = {files.add(tls.client_key.reveal())}")
+        if header or tls.client_cert:
+            # git would log in at wherever the first answer redirects
+            lines.append("followRedirects = false")
         host = f"[{self.url.host}]" if ":" in self.url.host else self.url.host
         port = f":{self.url.port}" if self.url.port else ""
         section = f'[http "{self.url.scheme}://{host}{port}/"]\n'  # never sent to another host
@@ -117,12 +126,12 @@ class Remote:
     def _authorization(self) -> str:
         login = self.credentials.login
         if isinstance(login, Basic):
-            return _basic(login.username, login.password)
+            return _basic(login)
         if isinstance(login, Bearer):
             return f"Authorization: Bearer {login.token.reveal().decode()}"
         if isinstance(login, GitHubApp):
             tokens = self.tokens if self.tokens is not None else TokenSource()
-            return _basic("x-access-token", tokens.token(login))
+            return _basic(Basic(APP_USER, tokens.token(login)))
         return ""
 
     def _ssh(self, files: MemoryFiles) -> str:
@@ -159,14 +168,14 @@ class Remote:
                 self.url.host,
             )
             lines.append("StrictHostKeyChecking no")
-        if isinstance(login, SshKey):
-            lines.append(f"IdentityFile {files.add(login.private_key.reveal())}")
+        # without this line ssh would try the keys of whoever runs this process
+        key = files.add(login.private_key.reveal()) if isinstance(login, SshKey) else "none"
+        lines.append(f"IdentityFile {key}")
         return files.add(("Host *\n" + "".join(f"  {line}\n" for line in lines if line)).encode())
 
 
-def _basic(username: str, password: SecretValue) -> str:
-    pair = username.encode() + b":" + password.reveal()
-    return f"Authorization: Basic {base64.b64encode(pair).decode()}"
+def _basic(login: Basic) -> str:
+    return f"Authorization: Basic {base64.b64encode(login.pair.reveal()).decode()}"
 
 
 def _quoted(value: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -31,16 +31,14 @@ from reverser.errors import (
     ConfigInvalid,
     KubeForbidden,
     KubeInvalid,
-    SecretMissing,
     StalledError,
     TransientError,
 )
 from reverser.kinds.model import CommitSettings, GitProvider, GitTarget
 from reverser.kube.client import AsyncKube
-from reverser.trust.credentials import ANONYMOUS, Credentials, parse_credentials
+from reverser.trust.access import SECRET, Access, read_access
 from reverser.trust.github import TokenSource
-from reverser.trust.hosts import KnownHosts, resolve_known_hosts
-from reverser.trust.urls import Scheme, parse_repository_url
+from reverser.trust.urls import parse_repository_url
 
 _log = logging.getLogger(__name__)
 REMOTES = 8
@@ -78,8 +76,9 @@ class Checks:
         *,
         validate_templates: Callable[[CommitSettings], str | None],
         clock: Callable[[], float] = time.monotonic,
+        require_lease: Callable[[], None] = lambda: None,
     ) -> None:
-        self._door = SecretDoor(kube)
+        self._door = SecretDoor(kube, require_lease)
         self._age = AgeGate(self._door, clock=clock)
         self._settings = settings
         self._validate_templates = validate_templates
@@ -133,48 +132,24 @@ class Checks:
 
     async def _access(self, provider: GitProvider) -> _Access:
         """Credentials and host keys, as the writer reads them."""
-        namespace, url = provider.meta.namespace, parse_repository_url(provider.url)
         versions: list[str] = []
-        credentials = ANONYMOUS
-        if provider.secret_name:
-            name = provider.secret_name
-            secret = await self._door.read(namespace, name)
-            if secret is None:
-                raise SecretMissing(f"Secret '{name}' not found in namespace '{namespace}': create it")
-            versions.append(secret.version)
-            credentials = parse_credentials(secret.data, url, secret=secret.name)
-        hosts = None
-        if url.scheme is Scheme.SSH:
-            hosts = await self._known_hosts(provider, credentials, versions)
-        return _Access(Remote(url, credentials, hosts, self._tokens), tuple(versions))
-
-    async def _known_hosts(
-        self, provider: GitProvider, credentials: Credentials, versions: list[str]
-    ) -> KnownHosts:
-        namespace, ref = provider.meta.namespace, provider.known_hosts
-        reference: Mapping[str, bytes] | None = None
-        if ref is not None and not credentials.known_hosts.strip():
-            read = self._door.read if ref.kind == "Secret" else self._door.read_config_map
-            found = await read(namespace, ref.name)
-            if found is None:
-                raise SecretMissing(
-                    f"{ref.kind} '{ref.name}' of spec.knownHostsRef not found in namespace '{namespace}': "
-                    "create it"
-                )
-            versions.append(found.version)
-            reference = found.data
-        default: Mapping[str, bytes] | None = None
-        if name := self._settings.default_known_hosts_configmap:
-            installed = await self._door.read_config_map(self._settings.command_namespace, name)
-            if installed is not None:
-                versions.append(installed.version)
-                default = installed.data
-        return resolve_known_hosts(
-            credentials.known_hosts,
-            reference=reference,
-            default=default,
-            allow_missing=self._settings.insecure_allow_missing_known_hosts,
+        reading = read_access(
+            provider,
+            command_namespace=self._settings.command_namespace,
+            default_hosts=self._settings.default_known_hosts_configmap,
+            allow_missing_hosts=self._settings.insecure_allow_missing_known_hosts,
         )
+        try:
+            wanted = next(reading)
+            while True:
+                read = self._door.read if wanted.kind == SECRET else self._door.read_config_map
+                found = await read(wanted.namespace, wanted.name)
+                versions.append(found.version if found is not None else "")
+                wanted = reading.send(found.data if found is not None else None)
+        except StopIteration as end:
+            access: Access = end.value
+        remote = Remote(access.url, access.credentials, access.known_hosts, self._tokens)
+        return _Access(remote, tuple(versions))
 
     async def _list(
         self, provider: GitProvider, access: _Access, key: str, happenings: tuple[Happening, ...]

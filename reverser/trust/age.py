@@ -23,6 +23,7 @@ BACKUP_ANNOTATION = "configbutler.ai/backup-warning"
 BACKUP_VALUE = "REMOVE_AFTER_BACKUP"
 _IDENTITY = "AGE-SECRET-KEY-"
 _RECIPIENT = re.compile(r"age1[0-9a-z]{58}")
+_KEY = re.compile(rb"AGE-SECRET-KEY-1[0-9A-Z]{58}")
 
 
 def check_encryption(encryption: Encryption) -> None:
@@ -105,6 +106,20 @@ def _public_of(entry: bytes, where: str) -> str:
         return str(pyrage.x25519.Identity.from_str(lines[0]).to_public())
     except pyrage.IdentityError:
         raise ConfigInvalid(f"{where} holds a damaged AGE-SECRET-KEY identity") from None
+
+
+def holds_key_of(values: Iterable[bytes], recipients: Iterable[str]) -> bool:
+    """Whether a private key that belongs to one of ``recipients`` stands anywhere in ``values``."""
+    wanted = set(recipients)
+    for value in values:
+        for found in _KEY.findall(value):
+            try:
+                public = str(pyrage.x25519.Identity.from_str(found.decode()).to_public())
+            except pyrage.IdentityError:
+                continue
+            if public in wanted:
+                return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

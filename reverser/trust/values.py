@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import json
 import re
 from collections.abc import Iterable
 from urllib.parse import quote
@@ -54,17 +55,29 @@ class SecretValue:
 
 
 def redact(text: str, secrets: Iterable[SecretValue] = (), *, limit: int = 1024) -> str:
-    """``text`` without the given secrets (plain, percent-encoded, base64), URL userinfo, authorization
-    headers, secret-scanning bypass links and terminal control; at most ``limit`` characters."""
-    for secret in secrets:
-        raw = secret.reveal()
-        if len(raw) < 4:
-            continue
-        plain = raw.decode("utf-8", "replace")
-        for form in (plain, quote(plain, safe=""), base64.b64encode(raw).decode()):
-            text = text.replace(form, _MASK)
+    """``text`` without the given secrets (plain, percent-encoded, JSON-escaped, base64, hexadecimal), URL
+    userinfo, authorization headers, secret-scanning bypass links and terminal control; at most ``limit``
+    characters."""
+    forms = {form for secret in secrets for form in _forms(secret.reveal())}
+    for form in sorted(forms, key=len, reverse=True):  # the longest first: one may end another
+        text = text.replace(form, _MASK)
     text = _AUTHORIZATION.sub(rf"\1{_MASK}", text)
     text = _USERINFO.sub(f"{_MASK}@", text)
     text = _UNBLOCK.sub("(bypass link removed)", text)
     text = _CONTROLS.sub("", _ESCAPES.sub("", text)).strip()
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _forms(raw: bytes) -> set[str]:
+    """How a value may stand in text; empty for one that is too short to be told from chance."""
+    if len(raw) < 4:
+        return set()
+    plain = raw.decode("utf-8", "replace")
+    return {
+        plain,
+        quote(plain, safe=""),
+        json.dumps(plain)[1:-1],
+        base64.b64encode(raw).decode(),
+        base64.urlsafe_b64encode(raw).decode(),
+        raw.hex(),
+    }

