@@ -34,7 +34,7 @@ from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
 from .kustomize.edits import KustomizationEdits
 from .kustomize.outside import is_outside
-from .kustomize.removing import orphaned_entries
+from .kustomize.removing import orphaned_entries, patch_documents
 from .kustomize.route import Routed, SourceRouter
 from .loading import YamlError
 from .moving import Home, home_of
@@ -263,10 +263,9 @@ class Draft:
         if not change.create:
             self._skip(number, SkipReason.CREATE_NOT_SELECTED, "no rule selects creations of this type")
             return True
-        self._work(deletion.path).removals.add(0)
-        self._own(number, deletion.path, deletion.edits.path)
-        edits = self._kustomization(deletion.edits.path, deletion.edits.directory)
-        edits.removed_patches.add(deletion.path)
+        unused = {deletion.path}
+        edits = replace(deletion.edits, new_patches=set(), removed_patches=unused, unused_files=unused)
+        self._merge_edits(number, edits)
         self._note(number, Outcome.CREATED, path=deletion.path)
         return True
 
@@ -281,7 +280,9 @@ class Draft:
 
     def _merge_edits(self, number: int, edits: KustomizationEdits) -> None:
         self._kustomization(edits.path, edits.directory).merge(edits)
-        self._own(number, edits.path)
+        self._own(number, edits.path, *edits.unused_files)
+        for path in edits.unused_files:
+            self._work(path).removals.update(patch_documents(self._inventory, path))
 
     def _kustomization(self, path: str, directory: str) -> KustomizationEdits:
         return self._kustomizations.setdefault(path, KustomizationEdits(path, directory))
@@ -422,13 +423,11 @@ class Draft:
                 )
                 self._skip(member.number, SkipReason.MIXED_SENSITIVITY, text, path)
             registered = [registration(self._inventory, member.place, member.subject) for member in members]
-            if all(found is not None for found in registered):
-                for member, found in zip(members, registered, strict=True):
-                    assert found is not None
-                    self._register(member.number, found)
-            else:
+            if None in registered:
                 registered = [None] * len(members)
             for member, found in zip(members, registered, strict=True):
+                if found is not None:
+                    self._register(member.number, found)
                 self._add(path, member, inherits=found is not None and found.supplies_namespace)
             return
         for member in members:

@@ -62,3 +62,76 @@ def test_removal_and_a_new_count_meet_in_one_commit() -> None:
         upsert("Deployment", "api", "shop", spec={"replicas": 7}),
     )
     assert written(made)["kustomization.yaml"] == WITHOUT_WEB.replace("count: 2", "count: 7")
+
+
+PATCHED = """namespace: shop
+resources:
+- web.yaml
+- api.yaml
+patches:
+# more memory
+- path: web-patch.yaml
+- path: api-patch.yaml
+"""
+PATCH = "# why\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {}\nspec:\n  paused: true\n"
+PATCHED_FILES = {
+    "kustomization.yaml": PATCHED,
+    "web.yaml": WORKLOAD.format("web"),
+    "api.yaml": WORKLOAD.format("api"),
+    "web-patch.yaml": PATCH.format("web"),
+    "api-patch.yaml": PATCH.format("api"),
+}
+
+
+@pytest.mark.parametrize(
+    "change", [delete("Deployment", "web", "shop"), sweep("Deployment", [("shop", "api")])]
+)
+def test_the_patch_of_a_removed_object_goes_with_it(change: Change) -> None:
+    """A patch that finds nothing makes the build fail; left without its entry it would become a document."""
+    made = plan(PATCHED_FILES, change)
+    assert codes(made)[0] == "deleted"
+    assert written(made) == {
+        "kustomization.yaml": PATCHED.replace("- web.yaml\n", "").replace(
+            "# more memory\n- path: web-patch.yaml\n", ""
+        ),
+        "web.yaml": None,
+        "web-patch.yaml": None,
+    }
+
+
+def test_a_patch_that_selects_may_select_nothing() -> None:
+    """Its entry and file stay as they are."""
+    entry = "- path: web-patch.yaml\n  target: {kind: Deployment, name: web}\n"
+    build = PATCHED.replace("- path: web-patch.yaml\n", entry)
+    made = plan({**PATCHED_FILES, "kustomization.yaml": build}, delete("Deployment", "web", "shop"))
+    assert codes(made) == ["deleted"]
+    assert written(made) == {"kustomization.yaml": build.replace("- web.yaml\n", ""), "web.yaml": None}
+
+
+def test_a_patch_file_that_another_build_uses_stays() -> None:
+    """Only the entry of the build that loses the object goes."""
+    files = {f"one/{path}": data for path, data in PATCHED_FILES.items()}
+    files |= {
+        "two/kustomization.yaml": "resources: [web.yaml]\nnamespace: depot\n"
+        "patches:\n- path: ../one/web-patch.yaml\n",
+        "two/web.yaml": WORKLOAD.format("web"),
+    }
+    made = plan(files, delete("Deployment", "web", "shop"))
+    assert codes(made) == ["deleted"]
+    assert set(written(made)) == {"one/kustomization.yaml", "one/web.yaml"}
+
+
+def test_an_overlay_loses_its_patch_with_the_object_of_its_base() -> None:
+    """Wherever in the chain the patch stands."""
+    files = {f"base/{path}": data for path, data in PATCHED_FILES.items() if "patch" not in path}
+    files["base/kustomization.yaml"] = "namespace: shop\nresources:\n- web.yaml\n- api.yaml\n"
+    files["over/kustomization.yaml"] = "resources: [../base]\npatches:\n- path: web-patch.yaml\n"
+    files["over/web-patch.yaml"] = PATCH.format("web\n  namespace: shop")
+    made = plan(files, delete("Deployment", "web", "shop"))
+    assert codes(made) == ["deleted"]
+    assert written(made) == {
+        "base/kustomization.yaml": "namespace: shop\nresources:\n- api.yaml\n",
+        "base/web.yaml": None,
+        "over/kustomization.yaml": "resources: [../base]\n",
+        "over/web-patch.yaml": None,
+    }

@@ -20,7 +20,7 @@ from .context import resolve_entry
 @dataclass(slots=True)
 class KustomizationEdits:
     """What one kustomization file has to change. `images` maps (entry, field) and `replicas` entry to new
-    values.
+    values; `unused_files` are patch files that nothing names any more.
     """
 
     path: str
@@ -34,6 +34,7 @@ class KustomizationEdits:
     new_patches: set[str] = field(default_factory=set)
     removed_patches: set[str] = field(default_factory=set)
     removed_replicas: set[str] = field(default_factory=set)
+    unused_files: set[str] = field(default_factory=set)
 
     @property
     def empty(self) -> bool:
@@ -52,6 +53,7 @@ class KustomizationEdits:
         self.new_patches |= other.new_patches
         self.removed_patches |= other.removed_patches
         self.removed_replicas |= other.removed_replicas
+        self.unused_files |= other.unused_files
 
     def apply(self, data: bytes) -> bytes | None:
         """The file's new bytes; None where the edit cannot be made without guessing."""

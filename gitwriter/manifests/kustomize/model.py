@@ -68,6 +68,7 @@ class ReplicaEntry:
 class Kustomization:
     """A parsed kustomization. `problems` non-empty = unsupported; entries and patches are paths as written.
 
+    `selecting` holds the patches whose `target` says what they apply to; the others name it themselves.
     `decorates` tells that it adds labels or annotations; `editable` that it is one document that can be
     edited.
     """
@@ -79,6 +80,7 @@ class Kustomization:
     images: tuple[ImageEntry, ...] = ()
     replicas: tuple[ReplicaEntry, ...] = ()
     patches: tuple[str, ...] = ()
+    selecting: frozenset[str] = frozenset()
     has_resources: bool = False
     decorates: bool = False
     editable: bool = True
@@ -115,6 +117,7 @@ def parse_kustomization(path: str, data: bytes) -> Kustomization:
         images=reader.images(),
         replicas=reader.replicas(),
         patches=reader.patches(),
+        selecting=frozenset(reader.selecting),
         has_resources=isinstance(value.get("resources"), list),
         decorates=any(value.get(key) for key in ("labels", "commonLabels", "commonAnnotations")),
         editable=len(parts) == 1,
@@ -138,6 +141,7 @@ class _Reader:
     def __init__(self, value: dict[str, Any]) -> None:
         self._value = value
         self.problems: list[str] = []
+        self.selecting: list[str] = []
 
     def features(self) -> list[str]:
         """Fields that we do not model, each by its name."""
@@ -175,6 +179,8 @@ class _Reader:
         for entry in value if isinstance(value, list) else [value]:
             if isinstance(entry, dict) and isinstance(entry.get("path"), str) and "patch" not in entry:
                 found.append(entry["path"])
+                if entry.get("target"):
+                    self.selecting.append(entry["path"])
             else:
                 self.problems.append(
                     "patches-inline: put the patch into a file of its own and name it with path"
