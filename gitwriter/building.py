@@ -17,12 +17,13 @@ from gitwriter.commitmessage import commit_message
 from gitwriter.freezing import policy_of
 from gitwriter.git.commits import CommitSession
 from gitwriter.identity import author_ident, committer_ident
-from gitwriter.manifests import Inventory, Policy, WritePlan, plan_writes
+from gitwriter.manifests import Inventory, Policy, Upsert, WritePlan, plan_writes
 from gitwriter.manifests.remarks import remarks
 from gitwriter.manifests.tree import MODE_EXECUTABLE, TreeEntry
 from gitwriter.messages import message_bytes
 from gitwriter.outcomes import PATH_REFUSED, Built, refusal_of, void_of
 from gitwriter.targettree import CommitTree, join_path
+from gitwriter.unchanged import Comparison
 from gitwriter.units import Work, attach_of, sweep_of, sweep_work, window_work
 from gitwriter.verdicts import refused_verdict, symlink_verdict
 from gitwriter.windows import ClosedWindow, Unit, paths_overlap
@@ -89,30 +90,34 @@ class Builder:
                 unit, reason="BoundaryIncomplete", detail="the window was stored without its settings"
             )
             return
-        work = self._work(unit, frozen)
-        if work is None:
-            detail = "the objects of the replay are gone from the store; the type is replayed"
-            self._progress.refused.append(void_of(unit, branch=self._edges.branch, detail=detail))
-            target = unit.boundary.target
-            metrics.REPLAYS_FAILED.labels(target.namespace, target.name).inc()
-            return
         try:
-            self._write(session, unit, frozen, work)
+            self._write(session, unit, frozen)
         except (RefusedError, StalledError) as error:
             self._refuse(unit, reason=error.reason, detail=str(error), parked_for_ms=RETRY_REFUSED_MS)
 
-    def _write(self, session: CommitSession, unit: Unit, frozen: Frozen, work: Work) -> None:
+    def _write(self, session: CommitSession, unit: Unit, frozen: Frozen) -> None:
         edges, progress, root = self._edges, self._progress, frozen.path
         link = self._symlink_on(root)
         if link is not None:
             self._refuse_path(unit, symlink_verdict(link, now_ms=self._store.time_ms()))
             return
         inventory = self.look(root)
-        policy = self._policy(unit, frozen)
+        known = self._store.read_recipients(unit.boundary.target.uid)
+        recipients, generation = (known.recipients, known.generation) if known else ((), 0)
+        policy = policy_of(frozen, sensitive=edges.sensitive, recipients=recipients)
+        comparison = Comparison(edges.shelf.unchanged, inventory, policy)
+        work = self._work(unit, frozen, comparison, generation=generation)
+        if work is None:
+            detail = "the objects of the replay are gone from the store; the type is replayed"
+            progress.refused.append(void_of(unit, branch=edges.branch, detail=detail))
+            target = unit.boundary.target
+            metrics.REPLAYS_FAILED.labels(target.namespace, target.name).inc()
+            return
         plan = self._plan(unit, work, inventory, policy=policy, root=root)
         if plan.refused:
             self._refuse_path(unit, refused_verdict(plan.issues, now_ms=self._store.time_ms()))
             return
+        comparison.remember(plan.results, plan.after())
         if not plan.files:
             noted = remarks(progress.trees[root], inventory, policy)
             progress.built.append(Built(unit, work, plan, held=plan.held > 0, remarks=noted))
@@ -160,15 +165,10 @@ class Builder:
             edges.shelf.note_direct(edges.repository, root=root, commit=base)
         return link
 
-    def _policy(self, unit: Unit, frozen: Frozen) -> Policy:
-        known = self._store.read_recipients(unit.boundary.target.uid)
-        recipients = known.recipients if known else ()
-        return policy_of(frozen, sensitive=self._edges.sensitive, recipients=recipients)
-
     def _plan(self, unit: Unit, work: Work, inventory: Inventory, *, policy: Policy, root: str) -> WritePlan:
         edges, tree = self._edges, self._progress.trees[root]
         sweep = sweep_of(unit)
-        with tree.read_ahead(_compared(sweep, inventory)):
+        with tree.read_ahead(_compared(sweep, work, inventory)):
             plan = plan_writes(tree, work.changes, policy, inventory=inventory)
         if sweep is None or not edges.brake_percent or sweep.released_hold or plan.refused:
             return plan
@@ -178,11 +178,9 @@ class Builder:
         held = dataclasses.replace(policy, hold_sweep_deletes=True)
         return plan_writes(tree, work.changes, held, inventory=inventory)
 
-    def _work(self, unit: Unit, frozen: Frozen) -> Work | None:
+    def _work(self, unit: Unit, frozen: Frozen, comparison: Comparison, *, generation: int) -> Work | None:
         """What is to be written; None where a replay's staging is missing or incomplete (J5)."""
         uid = unit.boundary.target.uid
-        known = self._store.read_recipients(uid)
-        generation = known.generation if known else 0
         if isinstance(unit, ClosedWindow):
             events = [folded.event for folded in unit.events]
             return window_work(events, prune=frozen.prune, generation=generation)
@@ -192,7 +190,14 @@ class Builder:
             return None
         fields = [_field(sweep, found.namespace, found.name) for found in staged if found.sensitive]
         digests = self._store.read_digests(uid, fields) if fields else {}
-        return sweep_work(sweep, staged, prune=frozen.prune, digests=digests, generation=generation)
+        return sweep_work(
+            sweep,
+            staged,
+            prune=frozen.prune,
+            digests=digests,
+            generation=generation,
+            known_blob=comparison.known_blob,
+        )
 
     def _refuse_path(self, unit: Unit, verdict: PathVerdict) -> None:
         self._store.write_path_verdict(unit.boundary.target.uid, verdict)
@@ -224,12 +229,15 @@ class Builder:
         )
 
 
-def _compared(sweep: SweepEntry | None, inventory: Inventory) -> list[TreeEntry]:
+def _compared(sweep: SweepEntry | None, work: Work, inventory: Inventory) -> list[TreeEntry]:
     """The files that a replay is compared with; a window names few, and those are read one by one."""
-    if sweep is None:
+    if sweep is None or not any(isinstance(change, Upsert) and change.body for change in work.changes):
         return []
-    paths = {ref.path for ref in inventory.of_type(sweep.type.group, sweep.type.kind)}
-    return [inventory.files[path].entry for path in sorted(paths) if path in inventory.files]
+    known = {change.unchanged_blob for change in work.changes if isinstance(change, Upsert)}
+    refs = inventory.of_type(sweep.type.group, sweep.type.kind)
+    paths = {ref.path for ref in refs if ref.path in inventory.files}
+    paths = {path for path in paths if inventory.files[path].entry.blob not in known}
+    return [inventory.files[path].entry for path in sorted(paths)]
 
 
 def _field(sweep: SweepEntry, namespace: str, name: str) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from gitwriter.git.repository import BareRepository
 from gitwriter.lease import BranchLease, take_lease
-from gitwriter.manifests import IndexCache
 from gitwriter.sources import Sources
 from gitwriter.targettree import InventoryShelf
 from gitwriter.writer import BranchMemory, BranchWriter, WriterEdges
@@ -48,7 +47,7 @@ class WriterRuntime:
             store=store,
             sources=Sources(kube, config, TokenSource()),
             config=config,
-            shelf=InventoryShelf(IndexCache()),
+            shelf=InventoryShelf(config.state_dir / "workers"),
             open_clone=self._open_clone,
             stopping=self._stopping.is_set,
         )
@@ -68,8 +67,9 @@ class WriterRuntime:
         for branch in branches:
             if time.monotonic() >= deadline:
                 logger.warning("shutdown: no time left; the journal keeps the rest")
-                return
+                break
             self.write(branch)
+        self._edges.shelf.save(all_of_it=True)
 
     def write(self, branch: BranchKey) -> None:
         """Write what is due on a branch. Does nothing where another writer holds it."""
@@ -87,6 +87,7 @@ class WriterRuntime:
         finally:
             with self._lock:
                 self._running.discard(branch.id)
+        self._edges.shelf.save()
 
     def _write(self, branch: BranchKey) -> None:
         lease = take_lease(self._store, branch, self._holder)

@@ -7,20 +7,30 @@ just made are not readable in the clone yet and are served from memory.
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from gitwriter.git.objects import TreeEntry as GitEntry
 from gitwriter.git.repository import BareRepository
 from gitwriter.manifests.facts import IndexCache
 from gitwriter.manifests.inventory import Inventory
-from gitwriter.manifests.tree import TreeEntry, blob_id
+from gitwriter.manifests.roles import MANIFEST_SUFFIXES
+from gitwriter.manifests.tree import MODE_EXECUTABLE, MODE_FILE, TreeEntry, blob_id
+from gitwriter.unchanged import Unchanged
+
+logger = logging.getLogger(__name__)
 
 ROOT = "."
 _KEPT_INVENTORIES = 64
 _READ_AHEAD_BYTES = 32 * 2**20
+_FACTS_FILE = "index.json"
+_UNCHANGED_FILE = "unchanged.json"
+_SAVE_AFTER = 500
 
 
 def join_path(root: str, path: str) -> str:
@@ -41,6 +51,7 @@ class CommitTree:
         self._root = root
         self._made: dict[str, bytes] = {}
         self._ahead: dict[str, bytes] = {}
+        self._entries: list[TreeEntry] | None = None
 
     @property
     def target_path(self) -> str:
@@ -51,7 +62,10 @@ class CommitTree:
         """Every entry below the target path."""
         if self._commit is None:
             return []
-        return [self._entry(found) for found in self._repository.tree_entries(self._commit, self._root)]
+        if self._entries is None:
+            listed = self._repository.tree_entries(self._commit, self._root)
+            self._entries = [self._entry(found) for found in listed]
+        return self._entries
 
     def read(self, blob: str) -> bytes:
         """The bytes of one blob."""
@@ -104,10 +118,19 @@ class _Known:
 
 
 class InventoryShelf:
-    """The inventories of one process, by clone and target path; the least used ones are dropped."""
+    """The inventories of one process, by clone and target path; the least used ones are dropped.
 
-    def __init__(self, cache: IndexCache) -> None:
-        self._cache = cache
+    What they are made of, facts by blob id and the comparisons of replays, is kept in ``folder`` (None:
+    nowhere) between processes. It is a cache: several processes may share the folder, and the last to save
+    wins.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._cache = IndexCache() if folder is None else IndexCache.load(folder / _FACTS_FILE)
+        self.unchanged = Unchanged() if folder is None else Unchanged.load(folder / _UNCHANGED_FILE)
+        self._saving = threading.Lock()
+        self._saved = self._learned
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
         self._direct: dict[tuple[str, str], str] = {}
 
@@ -120,13 +143,47 @@ class InventoryShelf:
         if commit is None:
             return Inventory.scan(tree, cache=self._cache)
         if known is None or not repository.has_commit(known.commit):
-            inventory = Inventory.scan(tree, cache=self._cache)
+            inventory = self._scan(tree)
         elif known.commit == commit:
             inventory = known.inventory
         else:
             inventory = self._follow(repository, known, commit=commit, root=root, tree=tree)
         self.put(repository, root=root, commit=commit, inventory=inventory)
         return inventory
+
+    @property
+    def _learned(self) -> int:
+        return self._cache.learned + self.unchanged.learned
+
+    def save(self, *, all_of_it: bool = False) -> None:
+        """Write the caches to disk where much was learned since the last time, or anything at all.
+
+        A disk that refuses costs the next process time and nothing else, so it is only logged.
+        """
+        fresh, known = self._learned - self._saved, len(self._cache) + len(self.unchanged)
+        enough = 1 if all_of_it else max(_SAVE_AFTER, known // 20)  # so that saving stays a small share
+        if self._folder is None or fresh < enough or not self._saving.acquire(blocking=False):
+            return
+        try:
+            self._saved = self._learned
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+            self._cache.save(self._folder / _FACTS_FILE)
+            self.unchanged.save(self._folder / _UNCHANGED_FILE)
+        except OSError as error:
+            logger.warning("the index of manifests could not be saved", extra={"detail": str(error.strerror)})
+        finally:
+            self._saving.release()
+
+    def _scan(self, tree: CommitTree) -> Inventory:
+        fresh = [
+            entry
+            for entry in tree.entries()
+            if entry.path.endswith(MANIFEST_SUFFIXES)
+            and entry.mode in (MODE_FILE, MODE_EXECUTABLE)
+            and self._cache.get(entry.blob) is None
+        ]
+        with tree.read_ahead(fresh):
+            return Inventory.scan(tree, cache=self._cache)
 
     def put(self, repository: BareRepository, *, root: str, commit: str, inventory: Inventory) -> None:
         """Remember the inventory of a commit."""

@@ -6,7 +6,7 @@ recipients generation) is decided here, before any file is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from reverser.store.model import (
     Scope,
     StagedObject,
     SweepEntry,
+    TypeRef,
     digest_field,
 )
 
@@ -109,8 +110,12 @@ def sweep_work(
     prune: str,
     digests: Mapping[str, DigestRecord],
     generation: int,
+    known_blob: Callable[[TypeRef, StagedObject], str] | None = None,
 ) -> Work:
-    """The changes of a replay: upserts first, then the sweep of what was not seen (J6)."""
+    """The changes of a replay: upserts first, then the sweep of what was not seen (J6).
+
+    ``known_blob`` answers with the blob that is known to hold a plain object as it is, or with nothing.
+    """
     items: list[Item] = []
     dropped: list[Dropped] = []
     for found in staged:
@@ -120,14 +125,15 @@ def sweep_work(
         if found.sensitive and found.recipients_generation < generation:
             dropped.append(Dropped(ref, sweep.scope, OUTDATED_RECIPIENTS))
             continue
+        blob = known_blob(sweep.type, found) if known_blob is not None else ""
         change = _upsert(
             ref,
-            body=found.body,
+            body=b"" if blob else found.body,
             sealed=found.sealed,
             sensitive=found.sensitive,
             optional=found.optional,
             operations=sweep.operations_for(found.namespace),
-            unchanged_blob=_known_blob(found, digests.get(digest_field(ref))),
+            unchanged_blob=blob or _sealed_blob(found, digests.get(digest_field(ref))),
         )
         items.append(Item(change, ref, "UPDATE", sweep.scope, found.digest, found.recipients_generation))
     if prune == PruneMode.ALWAYS:
@@ -152,7 +158,7 @@ def _swept_namespaces(sweep: SweepEntry) -> list[str | None]:
     return [name for name, more in sorted(sweep.namespace_operations.items()) if Operation.DELETE in more]
 
 
-def _known_blob(found: StagedObject, record: DigestRecord | None) -> str | None:
+def _sealed_blob(found: StagedObject, record: DigestRecord | None) -> str | None:
     """The blob that an unchanged sensitive object must have in Git; empty = not known, seal it again."""
     if found.presence is not Presence.DIGEST:
         return None

@@ -19,7 +19,7 @@ from .changes import (
 )
 from .facts import IndexCache
 from .gate import check
-from .inventory import Inventory
+from .inventory import Inventory, locate
 from .issues import Actor, Diagnostic, Issue, IssueKind, refusal_message, refusal_reason
 from .limits import DEFAULT_LIMITS, Limits
 from .placement.templates import validate_placement
@@ -55,6 +55,7 @@ __all__ = [
     "WritePlan",
     "blob_id",
     "check",
+    "locate",
     "plan_writes",
     "refusal_message",
     "refusal_reason",

@@ -21,8 +21,8 @@ class Upsert:
     `body` is the sanitized object; `sealed` is the encrypted YAML text of a sensitive one, written whole
     and never patched. `create` and `update` say which operations are honoured. `optional` lists JSON
     pointers of values that are known server defaults: not added to a document that lacks them.
-    `unchanged_blob` stands for a sensitive object whose text was not sent again: the file is kept while
-    its blob is that one.
+    `unchanged_blob` stands for an object whose content is not given, because that blob is known to hold it:
+    the file is kept while its blob is that one.
     """
 
     group: str

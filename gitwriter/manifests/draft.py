@@ -28,7 +28,7 @@ from .changes import (
 from .editing import EditMode, EditResult
 from .fields import load_mapping
 from .filework import DesiredDocument, FileWork, would_change
-from .guards import Exclusion, leak, undeclared_text
+from .guards import SEAL_AGAIN, Exclusion, escape_text, fan_in_text, leak, undeclared_text
 from .identity import ObjectKey
 from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
@@ -155,31 +155,35 @@ class Draft:
                 self._reseal(number, change, ref)
             elif ref.fact.has_sops:
                 self._skip(number, SkipReason.ENCRYPTED, f"{ref.path} is encrypted, never patched", ref.path)
-            elif change.body is None:
-                self._skip(number, SkipReason.MISSING_BODY, "the object came without content", ref.path)
-            else:
+            elif change.body is not None:
                 self._edit(number, change, ref)
+            elif not self._is_unchanged(number, change, ref):
+                self._skip(number, SkipReason.MISSING_BODY, "the object came without content", ref.path)
         elif undeclared is not None:
             self._undeclared(number, undeclared)
         elif not change.create:
             self._skip(number, SkipReason.CREATE_NOT_SELECTED, "no rule selects creations of this type")
         elif change.sensitive and change.sealed is None:
-            self._skip(number, SkipReason.RESEAL_NEEDED, "the encrypted text has to be sent again")
+            self._skip(number, SkipReason.RESEAL_NEEDED, SEAL_AGAIN)
         elif not change.sensitive and change.body is None:
             self._skip(number, SkipReason.MISSING_BODY, "the object came without content")
         else:
             self._new.append((sort_key_of(change), number, change))
+
+    def _is_unchanged(self, number: int, change: Upsert, ref: DocumentRef) -> bool:
+        record = self._inventory.files.get(ref.path)
+        same = record is not None and change.unchanged_blob == record.entry.blob
+        if same:
+            self._note(number, Outcome.UNCHANGED, path=ref.path)
+        return same
 
     def _reseal(self, number: int, change: Upsert, ref: DocumentRef) -> None:
         if is_outside(ref.path):
             self._escapes(number, ref.path)
             return
         if change.sealed is None:
-            if change.unchanged_blob == self._inventory.files[ref.path].entry.blob:
-                self._note(number, Outcome.UNCHANGED, path=ref.path)
-            else:
-                text = "the encrypted text has to be sent again"
-                self._skip(number, SkipReason.RESEAL_NEEDED, text, ref.path)
+            if not self._is_unchanged(number, change, ref):
+                self._skip(number, SkipReason.RESEAL_NEEDED, SEAL_AGAIN, ref.path)
             return
         home = home_of(self._inventory, ref)
         if home is Home.NOWHERE:
@@ -204,12 +208,10 @@ class Draft:
         self._skip(number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", path)
 
     def _escapes(self, number: int, path: str) -> None:
-        text = f"{path} lies outside the target path and is only read; change it there or widen the path"
-        self._skip(number, SkipReason.WRITE_ESCAPES_SCOPE, text, path)
+        self._skip(number, SkipReason.WRITE_ESCAPES_SCOPE, escape_text(path), path)
 
     def _fan_in(self, number: int, ref: DocumentRef) -> None:
-        roots = ", ".join(self._inventory.context.fan_in(ref.path))
-        text = f"{ref.path} is read-only here: several builds use it ({roots}); give each its own file"
+        text = fan_in_text(ref.path, self._inventory.context.fan_in(ref.path))
         self._skip(number, SkipReason.WRITE_FAN_IN, text, ref.path)
 
     def _edit(self, number: int, change: Upsert, ref: DocumentRef) -> None:

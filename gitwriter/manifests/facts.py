@@ -8,9 +8,10 @@ remembered.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -306,27 +307,34 @@ class IndexCache:
     def __init__(self, *, capacity: int = 100_000) -> None:
         self._capacity = capacity
         self._facts: OrderedDict[str, FileFacts] = OrderedDict()
+        self._lock = threading.Lock()
+        self.learned = 0
+        """How often something new was put in."""
 
     def __len__(self) -> int:
         return len(self._facts)
 
     def get(self, blob: str) -> FileFacts | None:
         """The facts of a blob, if it was read before."""
-        facts = self._facts.get(blob)
-        if facts is not None:
-            self._facts.move_to_end(blob)
+        with self._lock:
+            facts = self._facts.get(blob)
+            if facts is not None:
+                self._facts.move_to_end(blob)
         return facts
 
     def put(self, blob: str, facts: FileFacts) -> None:
         """Remember the facts of a blob."""
-        self._facts[blob] = facts
-        self._facts.move_to_end(blob)
-        while len(self._facts) > self._capacity:
-            self._facts.popitem(last=False)
+        with self._lock:
+            self.learned += blob not in self._facts
+            self._facts[blob] = facts
+            self._facts.move_to_end(blob)
+            while len(self._facts) > self._capacity:
+                self._facts.popitem(last=False)
 
     def save(self, path: Path) -> None:
         """Write the cache to a file (identities only, no values), replacing it in one step."""
-        rows = {blob: asdict(facts) for blob, facts in self._facts.items()}
+        with self._lock:
+            rows = dict(self._facts)
         temporary = path.with_name(path.name + ".new")
         temporary.write_bytes(orjson.dumps({"format": _CACHE_FORMAT, "files": rows}))
         temporary.replace(path)

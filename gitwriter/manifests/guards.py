@@ -6,11 +6,14 @@ does the note by which one attempt tells the next which changes to leave out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .changes import SkipReason, Upsert, is_sensitive
 from .facts import read_facts
 from .inventory import DocumentRef
+
+SEAL_AGAIN = "the encrypted text has to be sent again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +44,13 @@ def undeclared_text(ref: DocumentRef) -> str:
         f"{ref.fact.kind} {ref.fact.name} in {ref.path} has no namespace, so nobody can tell whether it "
         "is this object; add metadata.namespace or a kustomization that sets it"
     )
+
+
+def escape_text(path: str) -> str:
+    """Why a base beside the target path is not changed."""
+    return f"{path} lies outside the target path and is only read; change it there or widen the path"
+
+
+def fan_in_text(path: str, roots: Iterable[str]) -> str:
+    """Why a file that several builds use is not changed."""
+    return f"{path} is read-only here: several builds use it ({', '.join(roots)}); give each its own file"

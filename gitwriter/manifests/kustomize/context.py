@@ -44,8 +44,10 @@ class KustomizeContext:
 
     def namespaces(self, path: str) -> tuple[tuple[str, str], ...]:
         """The distinct (namespace, kustomization) pairs set for a file, sorted; empty when none is set."""
+        if path not in self.reaches:
+            return ()
         found: dict[str, str] = {}
-        for reach in self.reaches.get(path, ()):
+        for reach in self.reaches[path]:
             if reach.namespace:
                 found.setdefault(reach.namespace, reach.namespace_from)
         return tuple(sorted(found.items()))

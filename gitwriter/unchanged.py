@@ -1,0 +1,157 @@
+"""Which documents were found to say what an object says, so that a replay need not read them again.
+
+A replay brings every object of a type, and almost always Git holds all of them already. To see that, each
+file would be read, each object written as text and the two compared. What came of the comparison depends on
+nothing but the document's bytes, the object and the settings that hide fields, so its result is kept: the
+blob, and a digest of the rest. A different blob, object, setting or release of the product is another
+question, and is asked again. Losing this costs time, never a change.
+
+Documents that a kustomization touches are left out, because other files have a say in them, and so are
+sealed ones, whose digests are the store's (J20).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from gitwriter.manifests import ChangeResult, Inventory, Outcome, Policy, Upsert, locate
+from reverser.buildinfo import build_info
+from reverser.store.model import StagedObject, TypeRef
+
+_FORMAT = 1
+_DIGEST_BYTES = 16
+_SETTLED = frozenset({Outcome.CREATED, Outcome.UPDATED, Outcome.UNCHANGED})
+
+
+class Unchanged:
+    """Digests by blob and document, least recently used first out."""
+
+    def __init__(self, *, capacity: int = 100_000) -> None:
+        self._capacity = capacity
+        self._digests: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._lock = threading.Lock()
+        self.learned = 0
+        """How often something new was noted."""
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def holds(self, blob: str, document: int, digest: bytes) -> bool:
+        """Whether the document was found to say what the digest stands for."""
+        key = (blob, document)
+        with self._lock:
+            if self._digests.get(key) != digest:
+                return False
+            self._digests.move_to_end(key)
+        return True
+
+    def note(self, blob: str, document: int, digest: bytes) -> None:
+        """Remember what a document says."""
+        key = (blob, document)
+        with self._lock:
+            self.learned += self._digests.get(key) != digest
+            self._digests[key] = digest
+            self._digests.move_to_end(key)
+            while len(self._digests) > self._capacity:
+                self._digests.popitem(last=False)
+
+    def save(self, path: Path) -> None:
+        """Write everything to a file (ids and digests, no values), replacing it in one step."""
+        with self._lock:
+            rows = [[blob, document, digest.hex()] for (blob, document), digest in self._digests.items()]
+        fresh = path.with_name(path.name + ".new")
+        fresh.write_bytes(orjson.dumps({"format": _release(), "documents": rows}))
+        fresh.replace(path)
+
+    @classmethod
+    def load(cls, path: Path, *, capacity: int = 100_000) -> Unchanged:
+        """What was saved by this very release; nothing where the file is missing, damaged or another's."""
+        found = cls(capacity=capacity)
+        try:
+            stored = orjson.loads(path.read_bytes())
+            if stored["format"] != _release():
+                return found
+            for blob, document, digest in stored["documents"]:
+                found.note(str(blob), int(document), bytes.fromhex(digest))
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls(capacity=capacity)
+        return found
+
+
+def _release() -> str:
+    """The editor of another release may judge otherwise."""
+    info = build_info()
+    return f"{_FORMAT}/{info.version}/{info.commit}"
+
+
+class Comparison:
+    """One replay's questions: which objects need not be compared, and what to remember afterwards."""
+
+    def __init__(self, memory: Unchanged, inventory: Inventory, policy: Policy) -> None:
+        self._memory = memory
+        self._inventory = inventory
+        settings = [[item.group, item.kind, item.name, item.pointers] for item in policy.ignore_fields]
+        self._seed = hashlib.blake2b(orjson.dumps(settings), digest_size=_DIGEST_BYTES)
+        self._digests: dict[tuple[str, str], bytes] = {}
+
+    def known_blob(self, kind: TypeRef, found: StagedObject) -> str:
+        """The blob that is known to hold the object as it is; empty where it has to be compared."""
+        if found.sealed or found.sensitive or not found.body:
+            return ""
+        digest = self._digests[(found.namespace, found.name)] = self._digest(found)
+        upsert = Upsert(
+            group=kind.group,
+            version=kind.version,
+            resource=kind.resource,
+            kind=kind.kind,
+            namespaced=kind.namespaced,
+            namespace=found.namespace,
+            name=found.name,
+        )
+        place = _place(self._inventory, upsert)
+        if place is None or not self._memory.holds(*place, digest):
+            return ""
+        return place[0]
+
+    def remember(self, results: Sequence[ChangeResult], after: Inventory) -> None:
+        """Keep which objects stand in the folder as they are, given what became of all of them."""
+        doubtful = {id(result.change) for result in results if not _clean(result)}
+        for result in results:
+            change = result.change
+            if not isinstance(change, Upsert) or change.body is None or id(change) in doubtful:
+                continue
+            digest = self._digests.get((change.namespace, change.name))
+            place = _place(after, change, path=result.path)
+            if digest is not None and place is not None:
+                self._memory.note(*place, digest)
+
+    def _digest(self, found: StagedObject) -> bytes:
+        digest = self._seed.copy()
+        digest.update(orjson.dumps(found.optional))
+        digest.update(found.body)
+        return digest.digest()
+
+
+def _clean(result: ChangeResult) -> bool:
+    return result.outcome in _SETTLED and not result.code and not result.message
+
+
+def _place(inventory: Inventory, change: Upsert, *, path: str | None = None) -> tuple[str, int] | None:
+    """Blob and index of the object's document (at ``path``, if given), where nothing but that document says
+    what it means.
+    """
+    ref, _undeclared = locate(inventory, change.key, namespaced=change.namespaced)
+    if ref is None or ref.fact.has_sops or ref.path in inventory.context.reaches:
+        return None
+    if path is not None and ref.path != path:
+        return None
+    record = inventory.files.get(ref.path)
+    if record is None or (change.namespaced and ref.fact.namespace != change.namespace):
+        return None
+    return record.entry.blob, ref.fact.index
