@@ -28,7 +28,7 @@ from gitwriter.verdicts import verdict_of
 from gitwriter.windows import Unit
 from reverser.errors import LostRace, ReverserError
 from reverser.store import Store
-from reverser.store.model import BranchKey, Intent, IntentWindow, OutcomeKind, PathVerdict
+from reverser.store.model import BranchKey, Intent, IntentWindow, PathVerdict
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,8 @@ class Attempt:
             self._push(progress.built, base=base, tip=progress.start or "")
         for settlement in progress.refused:
             self._store.settle(self._branch, edges.lease.fence, settlement)
-        self._settle(progress.built, tip=(progress.start if made else base.tip) or "")
+        tip = (progress.start if made else base.tip) or ""
+        self._settle(progress.built, tip=tip, arrived=bool(made))
         if progress.start is not None:
             for root, inventory in progress.inventories.items():
                 edges.shelf.put(edges.repository, root=root, commit=progress.start, inventory=inventory)
@@ -157,13 +158,10 @@ class Attempt:
             },
         )
 
-    def _settle(self, built: Sequence[Built], *, tip: str) -> None:
+    def _settle(self, built: Sequence[Built], *, tip: str, arrived: bool) -> None:
         edges = self._edges
         for item in built:
-            kind = OutcomeKind.PUSHED if item.commit else OutcomeKind.NO_CHANGE
-            settlement = settlement_of(
-                item, branch=self._branch, kind=kind, base=tip, pushed=bool(item.commit)
-            )
+            settlement = settlement_of(item, branch=self._branch, base=tip, arrived=arrived)
             if not self._store.settle(self._branch, edges.lease.fence, settlement):
                 edges.lease.check()
             self._account(item)
@@ -209,10 +207,7 @@ class Attempt:
                 message=unit.boundary.message,
                 held=window.held > 0,
             )
-            kind = OutcomeKind.PUSHED if window.commit else OutcomeKind.NO_CHANGE
-            settlement = settlement_of(
-                built, branch=self._branch, kind=kind, base=base.tip or "", pushed=bool(window.commit)
-            )
+            settlement = settlement_of(built, branch=self._branch, base=base.tip or "", arrived=True)
             self._store.settle(self._branch, self._edges.lease.fence, settlement)
             settled.add(window.boundary_id)
         return settled

@@ -113,10 +113,11 @@ def deleted_count(plan: WritePlan) -> int:
     return singles + plan.swept
 
 
-def settlement_of(
-    built: Built, *, branch: BranchKey, kind: OutcomeKind, base: str | None, pushed: bool
-) -> Settlement:
-    """The settlement of a unit that was written, or that turned out to change nothing."""
+def settlement_of(built: Built, *, branch: BranchKey, base: str | None, arrived: bool) -> Settlement:
+    """The settlement of a unit that was written, or that turned out to change nothing; ``arrived`` where the
+    push that names it reached the remote.
+    """
+    kind = OutcomeKind.PUSHED if built.commit else OutcomeKind.NO_CHANGE
     unit = built.unit
     changes = object_changes(built)
     request, sweep = attach_of(unit), sweep_of(unit)
@@ -151,7 +152,8 @@ def settlement_of(
         applied_fingerprint=sweep.fingerprint if sweep else "",
         wishes=wishes,
         new_base=base,
-        pushed=pushed,
+        pushed=bool(built.commit),
+        arrived=arrived,
     )
 
 

@@ -291,6 +291,9 @@ class Settlement:
     new_base: str | None = None
     """The tip now known; None leaves the stored base as it is."""
     pushed: bool = False
+    """A commit of this window reached the remote."""
+    arrived: bool = False
+    """The push that names this window reached the remote, with or without a commit of it."""
 
 
 @dataclass(frozen=True, slots=True)

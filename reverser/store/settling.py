@@ -57,6 +57,7 @@ def settle(branch: BranchKey, fence: Fence, settlement: Settlement) -> Call[bool
         "has_base": settlement.new_base is not None,
         "base": settlement.new_base or "",
         "pushed": settlement.pushed,
+        "arrived": settlement.pushed or settlement.arrived,
         "kept": OUTCOMES_KEPT,
         "request_ttl": REQUEST_TTL_S,
         "requests": [

@@ -86,6 +86,21 @@ def test_delete_of_something_unknown_is_no_commit(world: World) -> None:
     assert outcome.kind is OutcomeKind.NO_CHANGE
 
 
+def test_a_push_that_also_names_an_empty_window_has_arrived(world: World) -> None:
+    """J15: the last window of a push changes nothing; the push is not taken for one that was given up."""
+    world.event("a", "1")
+    world.event("ghost", None)
+    world.write()
+    outcomes = [item.kind for _id, item in world.store.read_outcomes("0-0", 10, 0)]
+    assert outcomes == [OutcomeKind.PUSHED, OutcomeKind.NO_CHANGE]
+    assert world.store.read_intents(world.branch) == []
+    assert world.store.read_strays(world.branch) == []
+    marks = world.store.read_marks(world.target.uid)
+    world.event("b", "1")
+    world.write()
+    assert world.store.read_marks(world.target.uid) == marks
+
+
 def test_foreign_commit_is_kept_and_built_upon(world: World) -> None:
     """A commit pushed by somebody else in between stays, linear history, nothing lost."""
     world.event("a", "1")

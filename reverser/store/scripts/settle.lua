@@ -61,7 +61,7 @@ for i = 1, #intents, 2 do
   if not open then
     redis.call('HDEL', KEYS[7], intents[i])
     -- Settled without a push of ours: one that is still on the wire may yet land on the same tip (J15).
-    if not o.pushed then
+    if not o.arrived then
       redis.call('HSET', KEYS[17], intents[i], intents[i + 1])
       redis.call('EXPIRE', KEYS[17], o.request_ttl)
     end
