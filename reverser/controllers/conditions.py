@@ -7,6 +7,7 @@ when something other than a clock in it changed; an unchanged object costs no wr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from reverser.kinds.model import Condition
 
 MESSAGE_LIMIT = 1024
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 READY, RECONCILING, STALLED = "Ready", "Reconciling", "Stalled"
 
@@ -52,9 +54,17 @@ def cap_message(text: str) -> str:
     return clean if len(clean) <= MESSAGE_LIMIT else clean[: MESSAGE_LIMIT - 1] + "…"
 
 
+def valid_reason(text: str) -> str:
+    """``text`` as an API server accepts a reason; one refused reason would keep the whole status away."""
+    if _REASON.fullmatch(text) and len(text) <= MESSAGE_LIMIT:
+        return text
+    clean = re.sub(r"[^A-Za-z0-9_,:]", "_", text)[:MESSAGE_LIMIT].rstrip(",:")
+    return re.sub(r"^[^A-Za-z]+", "", clean) or "Unspecified"
+
+
 def condition(kind: str, status: str, reason: str, message: str = "") -> Condition:
     """A condition without generation and time; those are filled in when it is written."""
-    return Condition(type=kind, status=status, reason=reason, message=cap_message(message))
+    return Condition(type=kind, status=status, reason=valid_reason(reason), message=cap_message(message))
 
 
 def done(reason: str, message: str) -> tuple[Condition, ...]:

@@ -62,8 +62,9 @@ NOTHING_SKIPPED = Skipped()
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What watchers and writers said about a target whose gates are open."""
+    """What watchers and writers said about a target; ``known`` is False while Redis cannot be read."""
 
+    known: bool = True
     streams: Streams = NO_STREAMS
     path: PathVerdict | None = None
     health: BranchHealth | None = None
@@ -79,6 +80,8 @@ class Observed:
 
 
 UNOBSERVED = Observed()
+UNKNOWN_NOW = "Redis, where watchers and writers report, cannot be read now"
+UNREAD = Observed(known=False)
 
 
 def validate(
@@ -125,8 +128,10 @@ def decide_target(
     ``worker_error`` tells why the branch journal could not be opened (``WorkerUnavailable``).
     """
     fields: dict[str, Any] = {"lastReconcileTime": now}
-    if observed.last_push and validated.reason != "BranchNotAllowed":
-        fields["lastPushTime"] = observed.last_push
+    # A push that was seen once stays true, also when Redis is away or has lost its memory.
+    last_push = observed.last_push or target.last_push_time
+    if last_push and validated.reason != "BranchNotAllowed":
+        fields["lastPushTime"] = last_push
     gate = _closed_gate(target, validated, encryption, worker_error)
     if gate is not None:
         trio, secret = gate
@@ -136,7 +141,7 @@ def decide_target(
             _encryption_condition(encryption, observed.unsealed),
             condition("StreamsRunning", UNKNOWN, "NotReady", "no stream runs while a gate is closed"),
             condition("GitPathAccepted", UNKNOWN, "NotChecked", "not checked while a gate is closed"),
-            _push_condition(observed),
+            _push_condition(observed, last_push),
             _held_condition(observed),
             *_skip_conditions(observed),
         )
@@ -152,7 +157,7 @@ def decide_target(
         _encryption_condition(encryption, observed.unsealed),
         streams.as_condition(),
         path,
-        _push_condition(observed),
+        _push_condition(observed, last_push),
         _held_condition(observed),
         *_skip_conditions(observed),
     )
@@ -210,18 +215,22 @@ def _path_condition(verdict: PathVerdict | None) -> Condition:
     return condition("GitPathAccepted", FALSE, reason, f"Git path refused at {first}{suffix}")
 
 
-def _push_condition(observed: Observed) -> Condition:
+def _push_condition(observed: Observed, last_push: str) -> Condition:
     """``PushSucceeding``: what the last push of the branch met (I5); it does not touch the trio."""
+    if not observed.known:
+        return condition("PushSucceeding", UNKNOWN, "NotChecked", UNKNOWN_NOW)
     health = observed.health
     if health is not None and not health.ok:
         return condition("PushSucceeding", FALSE, health.reason or "PushFailing", health.message)
-    if not observed.last_push:
+    if not last_push:
         return condition("PushSucceeding", UNKNOWN, "NotPushed", "nothing has been pushed yet")
-    return condition("PushSucceeding", TRUE, "OK", f"work of this target was pushed at {observed.last_push}")
+    return condition("PushSucceeding", TRUE, "OK", f"work of this target was pushed at {last_push}")
 
 
 def _held_condition(observed: Observed) -> Condition:
     """``DeletionsApplied``: False while the brake holds the deletions of a sweep (J23)."""
+    if not observed.known:
+        return condition("DeletionsApplied", UNKNOWN, "NotChecked", UNKNOWN_NOW)
     if not observed.held:
         return condition("DeletionsApplied", TRUE, "OK", "no deletion is held")
     message = (
@@ -239,7 +248,11 @@ def _skip_conditions(observed: Observed) -> tuple[Condition, Condition]:
     others = [item for item in found if item.code != RENDER_CODE]
     more = observed.skipped.more
     if observed.path is None and not found:
-        unknown = (UNKNOWN, "NotChecked", "nothing has been written yet")
+        unknown = (
+            UNKNOWN,
+            "NotChecked",
+            "nothing has been written yet" if observed.known else UNKNOWN_NOW,
+        )
         return condition("ObjectsWritten", *unknown), condition("RenderMatchesLive", *unknown)
     written = condition("ObjectsWritten", TRUE, "OK", "no object is left out")
     if others:

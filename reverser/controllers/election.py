@@ -27,6 +27,11 @@ RETRY = 2.0
 _log = logging.getLogger(__name__)
 
 
+def boot_time() -> float:
+    """Seconds on a clock that goes on while the machine sleeps, unlike the monotonic one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def micro_time(moment: datetime | None = None) -> str:
     """RFC 3339 with microseconds, as Lease fields have it."""
     return (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -42,7 +47,7 @@ class Election:
         namespace: str,
         identity: str,
         name: str = LEASE_NAME,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = boot_time,
     ) -> None:
         self._kube = kube
         self._identity = identity
@@ -88,6 +93,7 @@ class Election:
                     await task
             except TimeoutError:
                 task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     async def _attempt(self) -> bool:
         """Take or renew the lease. False: another holds it, or the API server does not answer."""

@@ -99,10 +99,11 @@ class Recorder:
             if known is not None and await self._count(namespace, known, now):
                 self._flow.note(what, known.name, count=known.count + 1, first=known.first)
                 return
+            event = _event_name(name)
             body = {
                 "apiVersion": "v1",
                 "kind": "Event",
-                "metadata": {"name": _event_name(name), "namespace": namespace},
+                "metadata": {"name": event, "namespace": namespace},
                 "involvedObject": {
                     "apiVersion": obj.get("apiVersion"),
                     "kind": obj.get("kind"),
@@ -121,7 +122,7 @@ class Recorder:
                 "count": 1,
             }
             await self._kube.create(core_path("events", namespace=namespace), body, timeout=10.0)
-            self._flow.note(what, body["metadata"]["name"], count=1, first=now)
+            self._flow.note(what, event, count=1, first=now)
         except ReverserError as error:
             _log.warning("an Event about %s/%s was not written: %s", namespace, name, error)
 

@@ -93,6 +93,7 @@ class RequestReconciler:
     async def _withdraw(self, key: str) -> None:
         """A waiting request was deleted: it binds to no window any more, unless one is closed for it."""
         if key in self._since:
+            self._writer.require_lease()
             await self._store.withdraw_attach(self._since[key][0])
             del self._since[key]
 
@@ -153,6 +154,7 @@ class RequestReconciler:
         if remaining > 0:
             return remaining
         path = own_path(REQUESTS, namespace=request.meta.namespace, name=request.meta.name)
+        self._writer.require_lease()
         try:
             await self._kube.delete(path, uid=request.meta.uid)
         except KubeNotFound:

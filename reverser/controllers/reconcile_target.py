@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from reverser.controllers.decide_target import (
     HOLD_ANNOTATION,
     SHOWN_UNSEALED,
+    UNREAD,
     Finding,
     Observed,
     decide_target,
@@ -84,7 +85,7 @@ class TargetReconciler:
         self._registry = registry
         self._projection = projection
         self._names: dict[str, tuple[str, str]] = {}
-        self._gated: set[str] = set()
+        self._gates: dict[str, Gate] = {}
         self._told: dict[str, frozenset[Happening]] = {}
 
     async def reconcile(self, key: str) -> float | None:
@@ -110,9 +111,10 @@ class TargetReconciler:
                 await self._recorder.record(obj, happening)
         worker_error = await self._apply_gate(target, validated, encryption)
         is_open = validated.ok and encryption is not None and encryption.ok and not worker_error
-        observed = Observed() if worker_error else await self._observe(target, streams=is_open)
-        await self._tell(obj, uid, observed)
+        observed = UNREAD
         if not worker_error:
+            observed = await self._observe(target, streams=is_open)
+            await self._tell(obj, uid, observed)
             await self._release_holds(target)
         plan = decide_target(
             target,
@@ -161,11 +163,12 @@ class TargetReconciler:
             reason=reason,
         )
         try:
+            stored = await self._store.read_gate(uid)
+            self._writer.require_lease()
             if wanted_open:
                 await self._store.open_journal(branch)
-            stored = await self._store.read_gate(uid)
             if wanted_open or stored is not None:
-                self._gated.add(uid)
+                self._gates[uid] = gate
             if stored == gate or (stored is None and not wanted_open):
                 return ""
             await self._store.write_gate(uid, gate)
@@ -208,14 +211,18 @@ class TargetReconciler:
         named = target.meta.annotations.get(HOLD_ANNOTATION, "").strip()
         if not named:
             return
+        self._writer.require_lease()
         held = {hold.outcome_id for hold in (await self._store.read_holds(target.meta.uid)).values()}
         for outcome_id in {part.strip() for part in named.split(",")} & held:
             await self._store.release_hold(target.meta.uid, outcome_id)
 
     async def compare_gates(self) -> set[str]:
-        """Keys of targets whose gate record was written here and is gone: Redis lost its memory."""
+        """Keys of targets whose gate record is not the one that was decided here: Redis lost its memory, or
+        an earlier leader that was paused wrote once more.
+        """
+        before = dict(self._gates)
         gates = await self._store.read_gates()
-        lost = self._gated - set(gates)
+        lost = {uid for uid, gate in before.items() if gates.get(uid) != gate}
         return {target.meta.key for target in self._world.targets() if target.meta.uid in lost}
 
     async def retire_missing(self) -> None:
@@ -235,8 +242,9 @@ class TargetReconciler:
             if uid in living:
                 continue
             self._writer.forget(uid)
-            self._gated.discard(uid)
+            self._gates.pop(uid, None)
             self._told.pop(uid, None)
+            self._writer.require_lease()
             if gate.branch is None:
                 await self._store.drop_gate(uid)
             elif gate.reason != DELETED:

@@ -141,7 +141,12 @@ class ControllerRuntime:
         """Everything that runs while this process leads; ends when ``lost`` is set."""
         recorder = Recorder(self._kube, instance=self._identity)
         writer = StatusWriter(self._kube, recorder, lambda: election.held)
-        checks = Checks(self._kube, self._config, validate_templates=validate_templates)
+        checks = Checks(
+            self._kube,
+            self._config,
+            validate_templates=validate_templates,
+            require_lease=writer.require_lease,
+        )
         targets = TargetReconciler(
             self.world,
             self._store,

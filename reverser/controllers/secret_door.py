@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,10 +30,11 @@ class StoredSecret:
 
 
 class SecretDoor:
-    """Reads, and adds to, Secrets by name."""
+    """Reads, and adds to, Secrets by name. ``require_lease`` is asked before each write, and may raise."""
 
-    def __init__(self, kube: AsyncKube) -> None:
+    def __init__(self, kube: AsyncKube, require_lease: Callable[[], None] = lambda: None) -> None:
         self._kube = kube
+        self._require_lease = require_lease
 
     async def read(self, namespace: str, name: str) -> StoredSecret | None:
         """A Secret, or None when it does not exist. Raises KubeForbidden and transient errors."""
@@ -64,6 +65,7 @@ class SecretDoor:
             "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations)},
             "data": _encoded(data),
         }
+        self._require_lease()
         try:
             await self._kube.create(core_path("secrets", namespace=namespace), body)
         except KubeConflict:
@@ -81,6 +83,7 @@ class SecretDoor:
             "metadata": meta,
             "data": {**(secret.raw.get("data") or {}), **_encoded(data)},
         }
+        self._require_lease()
         try:
             await self._kube.update(core_path("secrets", namespace=secret.namespace, name=secret.name), body)
         except (KubeConflict, KubeNotFound):

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from reverser.controllers.conditions import Plan, new_status
-from reverser.controllers.events import Recorder, transitions
+from reverser.controllers.conditions import READY, Plan, new_status
+from reverser.controllers.events import Happening, Recorder, transitions
 from reverser.controllers.metrics import STATUS_WRITES
-from reverser.errors import KubeConflict, KubeNotFound, LostRace
+from reverser.errors import KubeConflict, KubeInvalid, KubeNotFound, LostRace
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import own_path
 
 ATTEMPTS = 5
 FIRST_DELAY = 0.1
+REMEMBERED = 4096
+"""Statuses kept; each is needed for the seconds by which a cache lags."""
 
 
 def rfc3339(moment: datetime | None = None) -> str:
@@ -34,6 +37,16 @@ def rfc3339_ms(milliseconds: int) -> str:
     return rfc3339(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 
+def _refused(plan: Plan, error: KubeInvalid) -> Happening:
+    """What is said of an object whose status the API server refuses: an Event is all that is left."""
+    said = plan.condition(READY)
+    text = (
+        f"the API server refuses this object's status ({error}); correct the field that it names, or apply "
+        f"the definitions of this release. The status would be {said.reason}: {said.message}"
+    )
+    return Happening("StatusRefused", text, warning=True)
+
+
 class StatusWriter:
     """Writes what a pass decided. ``allowed`` tells whether this process still leads."""
 
@@ -41,11 +54,22 @@ class StatusWriter:
         self._kube = kube
         self._recorder = recorder
         self._allowed = allowed
-        self._written: dict[str, Mapping[str, Any]] = {}
+        self._written: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+
+    def require_lease(self) -> None:
+        """To be called right before anything outside this process is changed. Raises LostRace."""
+        if not self._allowed():
+            raise LostRace("the controllers' lease is lost; what is to be done is left to its new holder")
 
     def forget(self, uid: str) -> None:
         """The object is gone."""
         self._written.pop(uid, None)
+
+    def _remember(self, uid: str, status: Mapping[str, Any]) -> None:
+        self._written[uid] = status
+        self._written.move_to_end(uid)
+        if len(self._written) > REMEMBERED:
+            self._written.popitem(last=False)
 
     def last_written(self, uid: str) -> Mapping[str, Any] | None:
         """The status that this process wrote last, which the cache may not show yet."""
@@ -79,10 +103,9 @@ class StatusWriter:
                 before = fresh.get("status") or {}
                 status = new_status(before, plan, generation=generation, now=now)
                 if status is None:
-                    self._written[uid] = before
+                    self._remember(uid, before)
                     return False
-                if not self._allowed():
-                    raise LostRace("the controllers' lease is lost; the status is left to its new holder")
+                self.require_lease()
                 fresh["status"] = status
                 await self._kube.update_status(path, fresh)
             except KubeNotFound:
@@ -92,7 +115,10 @@ class StatusWriter:
                     raise
                 await asyncio.sleep(FIRST_DELAY * 2**attempt * (1 + 0.1 * random.random()))  # noqa: S311 - jitter
                 continue
-            self._written[uid] = status
+            except KubeInvalid as error:
+                await self._recorder.record(fresh, _refused(plan, error))
+                raise
+            self._remember(uid, status)
             STATUS_WRITES.labels(resource).inc()
             for happening in transitions(before.get("conditions") or (), status["conditions"]):
                 await self._recorder.record(fresh, happening)

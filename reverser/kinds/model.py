@@ -136,6 +136,8 @@ class GitTarget:
     placement: Placement = Placement()
     prune: PruneMode = PruneMode.ALWAYS
     ignore_fields: tuple[IgnoreField, ...] = ()
+    last_push_time: str = ""
+    """``status.lastPushTime`` (RFC 3339), or empty."""
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0
     problems: tuple[str, ...] = ()

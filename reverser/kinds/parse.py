@@ -213,6 +213,7 @@ def parse_git_target(obj: Any) -> GitTarget:
         ),
         prune=PruneMode(mode),
         ignore_fields=_ignore_fields(spec),
+        last_push_time=status.text("lastPushTime"),
         conditions=_conditions(status),
         observed_generation=status.number("observedGeneration"),
         problems=tuple(root.problems),

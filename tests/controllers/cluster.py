@@ -85,7 +85,11 @@ class Cluster:
         recorder = Recorder(self.kube, instance="test")
         self.writer = StatusWriter(self.kube, recorder, lambda: self.leads)
         self.checks = Checks(
-            self.kube, SETTINGS, validate_templates=validate_templates, clock=lambda: self.secret_clock
+            self.kube,
+            SETTINGS,
+            validate_templates=validate_templates,
+            clock=lambda: self.secret_clock,
+            require_lease=self.writer.require_lease,
         )
         self.providers = ProviderReconciler(
             self.world, self.store, writer=self.writer, recorder=recorder, checks=self.checks

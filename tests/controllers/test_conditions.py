@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hypothesis import given
@@ -17,6 +18,7 @@ from reverser.controllers.conditions import (
     new_status,
     progressing,
     upsert,
+    valid_reason,
 )
 
 
@@ -43,6 +45,27 @@ def test_messages_are_capped_between_characters(text: str) -> None:
     capped = cap_message(text)
     assert len(capped) <= 1024
     capped.encode()
+
+
+@given(
+    st.text(max_size=1100)
+    | st.sampled_from(["not-editable", "", "1st", "a b", "Ready", "A,B:c_1", "A,", "ü"])
+)
+def test_a_reason_is_always_one_that_an_api_server_takes(text: str) -> None:
+    """S2: reasons come from the store, too; one that the schema refuses would keep the status away."""
+    reason = condition("Ready", "True", text).reason
+    assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", reason)
+    assert 1 <= len(reason) <= 1024
+    assert valid_reason(reason) == reason
+
+
+def test_a_good_reason_stays_as_it_is() -> None:
+    assert [valid_reason(text) for text in ("PushRejected", "A,B:c_1", "not-editable", "")] == [
+        "PushRejected",
+        "A,B:c_1",
+        "not_editable",
+        "Unspecified",
+    ]
 
 
 def test_a_blocked_object_says_stalled_in_reconciling() -> None:

@@ -13,7 +13,14 @@ from reverser.controllers.conditions import SETTLE, STEADY, Plan, legal_shape
 from reverser.controllers.decide_provider import ProviderFindings, Step, decide_provider
 from reverser.controllers.decide_request import SAFETY_BOUND, Waiting, decide_request, is_terminal
 from reverser.controllers.decide_rule import BLOCKING_REASONS, Resolution, decide_rule
-from reverser.controllers.decide_target import NOT_REQUIRED, Finding, Observed, decide_target, validate
+from reverser.controllers.decide_target import (
+    NOT_REQUIRED,
+    UNREAD,
+    Finding,
+    Observed,
+    decide_target,
+    validate,
+)
 from reverser.controllers.overlap import elect
 from reverser.controllers.streams import Claimed, Streams, roll_up
 from reverser.kinds.model import CommitSettings, Condition, Submitter
@@ -190,6 +197,26 @@ def test_push_failures_are_shown_without_touching_the_trio() -> None:
         "PushSucceeding": "False/PushRejected",
     }
     assert "lastPushTime" not in plan.fields
+
+
+def test_a_push_that_was_seen_stays_true() -> None:
+    """I5: Redis without its memory, or away, makes nothing untrue: the time is kept, the rest is unknown."""
+    before = target(last_push_time="2030-05-05T00:00:00Z")
+    forgot = decide_target(
+        before, validated=OK, encryption=NOT_REQUIRED, observed=Observed(streams=RUNNING), now=NOW
+    )
+    assert forgot.fields["lastPushTime"] == "2030-05-05T00:00:00Z"
+    assert row(forgot, "PushSucceeding") == {"PushSucceeding": "True/OK"}
+    away = decide_target(
+        before, validated=OK, encryption=NOT_REQUIRED, worker_error="no Redis", observed=UNREAD, now=NOW
+    )
+    assert away.fields["lastPushTime"] == "2030-05-05T00:00:00Z"
+    kinds = ("PushSucceeding", "DeletionsApplied", "ObjectsWritten", "RenderMatchesLive")
+    assert row(away, *kinds) == dict.fromkeys(kinds, "Unknown/NotChecked")
+    assert "Redis" in away.condition("PushSucceeding").message
+    newer = Observed(streams=RUNNING, last_push="2031-02-02T00:00:00Z")
+    plan = decide_target(before, validated=OK, encryption=NOT_REQUIRED, observed=newer, now=NOW)
+    assert plan.fields["lastPushTime"] == "2031-02-02T00:00:00Z"
 
 
 def test_a_held_sweep_tells_how_to_release_it() -> None:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
+import yaml
+
+from reverser.controllers.conditions import Plan, blocked
 from reverser.controllers.election import LEASE_NAME, Election
+from reverser.controllers.events import Recorder
+from reverser.controllers.status import StatusWriter
 from reverser.kube.client import AsyncKube
-from reverser.kube.paths import resource_path
+from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.sandbox.thread import SandboxServer
+from tests.controllers.cluster import CRD_DIR, CRDS
 
 LEASE = resource_path("coordination.k8s.io", "v1", "leases", namespace="default", name=LEASE_NAME)
 
@@ -63,6 +72,97 @@ async def test_a_silent_holder_is_waited_out_by_the_local_clock(kube: AsyncKube)
     assert second.held
     assert not first.held
     assert not await first._attempt()
+
+
+LEADER = """
+import asyncio, pathlib, sys
+from reverser.controllers import election
+from reverser.controllers.conditions import Plan, done
+from reverser.controllers.events import Recorder
+from reverser.controllers.status import StatusWriter
+from reverser.errors import LostRace
+from reverser.kube.client import AsyncKube
+from reverser.kube.paths import own_path
+
+slept = pathlib.Path(sys.argv[2])  # how long the process was paused, so that a test need not wait
+
+async def main():
+    kube = await AsyncKube.connect(sys.argv[1])
+    mine = election.Election(kube, namespace="default", identity="paused",
+                             clock=lambda: election.boot_time() + float(slept.read_text()))
+    writer = StatusWriter(kube, Recorder(kube, instance="paused"), lambda: mine.held)
+    path = own_path("gitproviders", namespace="shop", name="gp")
+    stop = asyncio.Event()
+
+    async def lead(lost):
+        for number in range(1_000_000):
+            try:
+                await writer.write("gitproviders", await kube.get(path), Plan(done("Ready", f"n{number}")))
+            except LostRace:
+                print("stopped", flush=True)
+                stop.set()
+                return
+            print("wrote", number, flush=True)
+            await asyncio.sleep(0.02)
+
+    await mine.run(stop, lead)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_paused_leader_writes_nothing_when_it_wakes_up(
+    kube: AsyncKube, sandbox: SandboxServer, tmp_path: Path
+) -> None:
+    """Loss of the lease stops status writes at once, also when the loser slept through it (SIGSTOP)."""
+    for path in sorted(CRD_DIR.glob("*.yaml")):
+        await kube.create(CRDS, yaml.safe_load(path.read_text()))
+    await kube.create(core_path("namespaces"), {"metadata": {"name": "shop"}})
+    provider = {
+        "apiVersion": "configbutler.ai/v1alpha3",
+        "kind": "GitProvider",
+        "metadata": {"name": "gp", "namespace": "shop"},
+        "spec": {"url": "file:///r", "allowedBranches": ["main"]},
+    }
+    await kube.create(own_path("gitproviders", namespace="shop"), provider)
+    path = own_path("gitproviders", namespace="shop", name="gp")
+    slept = tmp_path / "slept"
+    slept.write_text("0")
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        LEADER,
+        str(sandbox.kubeconfig_path),
+        str(slept),
+        cwd=CRD_DIR.parents[1],
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            while b"wrote 3" not in (line := await child.stdout.readline()):
+                assert line
+        child.send_signal(signal.SIGSTOP)
+        now = [0.0]
+        other = Election(kube, namespace="default", identity="two", clock=lambda: now[0])
+        assert not await other._attempt()
+        now[0] = 15.5
+        assert await other._attempt()
+        writer = StatusWriter(kube, Recorder(kube, instance="two"), lambda: other.held)
+        async with asyncio.timeout(30):
+            plan = Plan(blocked("ConnectionFailed", "said by the new leader"))
+            assert await writer.write("gitproviders", await kube.get(path), plan)
+        slept.write_text("16")
+        before = await kube.get(path)
+        child.send_signal(signal.SIGCONT)
+        async with asyncio.timeout(60):
+            rest = (await child.stdout.read()).decode().splitlines()
+        assert rest[-1] == "stopped"
+        assert await kube.get(path) == before
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
 
 
 async def test_holding_ends_by_itself_without_renewal(kube: AsyncKube, sandbox: SandboxServer) -> None:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyrage
 import pytest
 
 from reverser.controllers.conditions import Plan
-from reverser.controllers.world import PROVIDERS, TARGETS
-from reverser.errors import KubeConflict, KubeForbidden, KubeUnavailable, ReverserError, StoreUnavailable
+from reverser.controllers.world import PROVIDERS, REQUESTS, TARGETS
+from reverser.errors import (
+    KubeConflict,
+    KubeForbidden,
+    KubeInvalid,
+    KubeUnavailable,
+    LostRace,
+    ReverserError,
+    StoreUnavailable,
+)
+from reverser.kube.paths import core_path
 from tests.controllers.cluster import Cluster
 from tests.controllers.test_reconcile import BASE, ENCRYPTED, base
 
@@ -169,6 +179,84 @@ async def test_without_redis_a_target_says_so(
     assert "Redis" in message
     await cluster.settle()
     assert (await cluster.conditions("GitTarget", "gt"))["Reconciling"] == "True/Replaying"
+
+
+async def test_without_the_lease_nothing_at_all_is_changed(cluster: Cluster, url: str) -> None:
+    """A leader that was paused and wakes up with an old view opens no gate, makes no key, deletes nothing."""
+    signing = {"secretRef": {"name": "sig"}, "generateWhenMissing": True}
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    await cluster.apply("GitProvider", "sp", {"url": url, **BASE, "commit": {"signing": signing}})
+    spec = {"providerRef": {"name": "gp"}, "branch": "main", "path": "live"}
+    await cluster.apply("GitTarget", "gt", spec)
+    await cluster.apply("GitTarget", "sealed", {**spec, "path": "other", "encryption": ENCRYPTED})
+    await cluster.apply("CommitRequest", "save", {"targetRef": {"name": "gt"}, "ttlSecondsAfterFinished": 0})
+    await cluster.refresh()
+    request = cluster.caches[REQUESTS].found[0]
+    request["status"] = {
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}]
+    }
+    cluster.leads = False
+    for resource, key in (
+        (PROVIDERS, "shop/sp"),
+        (TARGETS, "shop/gt"),
+        (TARGETS, "shop/sealed"),
+        (REQUESTS, "shop/save"),
+    ):
+        with pytest.raises(LostRace):
+            await cluster.look(resource, key)
+    assert await cluster.store.read_gates() == {}
+    assert await cluster.secret("sig") is None
+    assert await cluster.secret("age") is None
+    assert await cluster.get("CommitRequest", "save")
+    cluster.leads = True
+    await cluster.settle()
+    await cluster.delete("GitTarget", "gt")
+    await cluster.refresh()
+    gates = await cluster.store.read_gates()
+    cluster.leads = False
+    with pytest.raises(LostRace):
+        await cluster.targets.retire_missing()
+    assert await cluster.store.read_gates() == gates
+
+
+async def test_a_gate_that_somebody_else_wrote_is_noticed(cluster: Cluster, url: str) -> None:
+    """The last write of a paused leader is undone at the next comparison, not at the next steady look."""
+    await base(cluster, url)
+    await cluster.settle()
+    uid = await cluster.uid("GitTarget", "gt")
+    gate = await cluster.store.read_gate(uid)
+    assert gate is not None
+    await cluster.store.write_gate(uid, replace(gate, open=False, reason="BranchNotAllowed"))
+    assert await cluster.targets.compare_gates() == {"shop/gt"}
+    await cluster.look(TARGETS, "shop/gt")
+    assert await cluster.store.read_gate(uid) == gate
+    assert await cluster.targets.compare_gates() == set()
+
+
+async def test_a_status_that_the_api_server_refuses_becomes_an_event(cluster: Cluster, url: str) -> None:
+    """An object from before an upgrade may be invalid as a whole; an Event says what the status would."""
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    await cluster.refresh()
+    failing(cluster, "update_status", "/gitproviders/", KubeInvalid("spec.url: Too long"))
+    with pytest.raises(KubeInvalid):
+        await cluster.look(PROVIDERS, "shop/gp")
+    listed = await cluster.kube.list(core_path("events", namespace="shop"))
+    (event,) = listed.items
+    assert (event["type"], event["reason"]) == ("Warning", "StatusRefused")
+    assert "spec.url: Too long" in event["message"]
+    assert "The status would be Checking" in event["message"]
+
+
+async def test_memory_of_written_statuses_is_bounded(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CommitRequest per minute for years must not fill the controller."""
+    monkeypatch.setattr("reverser.controllers.status.REMEMBERED", 2)
+    for name in ("one", "two", "three"):
+        await cluster.apply("CommitRequest", name, {"targetRef": {"name": "gone"}})
+    await cluster.settle(1)
+    uids = [await cluster.uid("CommitRequest", name) for name in ("one", "two", "three")]
+    assert sum(cluster.writer.last_written(uid) is not None for uid in uids) == 2
 
 
 async def test_gates_are_written_again_after_a_flush(cluster: Cluster, url: str) -> None:
