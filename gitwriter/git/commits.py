@@ -1,28 +1,31 @@
 """Making commits in a bare clone, at the cost of the change and not of the repository.
 
-``git fast-import`` takes the changed files of any number of commits in one stream, touches only the trees
-on their way, and writes one pack: no index, no work tree, nothing unencrypted on the disk beside what is
-committed. Messages and names go in as exact byte counts, so no porcelain edits them. Git's stream format
-has no room for a signature; for a signed commit the stream builds the tree, and the commit object is then
-written whole, with the signature over exactly the bytes that it will have.
+Nothing here has an index or a work tree, so nothing unencrypted is on the disk beside what is committed, and
+no porcelain edits messages or names. Commits of a few files are written as loose objects. From the first one
+of many files on, ``git fast-import`` takes the session's commits in one stream, touches only the trees on
+their way, and writes one pack; both ways give the same ids. Git's stream format has no room for a
+signature: a signed commit's tree comes from the stream, and the commit object is then written whole, with the
+signature over exactly the bytes that it will have.
 """
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from gitwriter.git.environment import base_environment, git_binary
 from gitwriter.git.errors import CloneDamaged
+from gitwriter.git.loose import LooseObjects
 from gitwriter.identity import Ident
 from reverser.errors import ResourceRefused
-from reverser.trust.child import killed_after, run, start, stop
+from reverser.trust.child import killed_after, start, stop
 
 _REF = "refs/reverser/attempt"
 _DEADLINE = 120.0
+FEW_FILES = 64
 
 
 class Signer(Protocol):
@@ -41,29 +44,31 @@ class Made:
 
 
 class CommitSession:
-    """One fast-import child for the commits of an attempt. Use as a context manager.
+    """The commits of an attempt. Use as a context manager.
 
     Leaving the block normally makes everything durable; leaving it by an exception throws it away.
     """
 
-    def __init__(self, path: Path, *, deadline: float = _DEADLINE) -> None:
+    def __init__(
+        self,
+        path: Path,
+        read: Callable[[str], bytes],
+        *,
+        deadline: float = _DEADLINE,
+        few_files: int = FEW_FILES,
+    ) -> None:
+        """``read`` gives the content of an object of the clone; commits of at most ``few_files`` need no
+        child.
+        """
         self._path = path
         self._deadline = deadline
+        self._few_files = few_files
+        self._loose = LooseObjects(path, read)
+        self._trees: dict[str, str] = {}
         self._marks: dict[str, int] = {}
         self._count = 0
-        self._process: subprocess.Popen[bytes] | None = start(
-            [
-                git_binary(),
-                "--git-dir",
-                str(path),
-                "fast-import",
-                "--quiet",
-                "--done",
-                "--force",
-                "--date-format=raw",
-            ],
-            env=base_environment(),
-        )
+        self._over = False
+        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> CommitSession:
         return self
@@ -95,9 +100,37 @@ class CommitSession:
         """
         for path in files:
             check_path(path)
+        if self._over:
+            raise CloneDamaged("the commit session is over")
+        names = b"author %s\ncommitter %s\n" % (_ident(author, when), _ident(committer, when))
+        if self._process is None and len(files) <= self._few_files:
+            commit, mark = "", 0
+            tree = self._loose.edit(self._tree_of(parent), files, executable=executable)
+        else:
+            commit, tree, mark = self._import(parent, files, names, message, executable)
+        if not commit or signer is not None:
+            commit = self._write(tree, parent=parent, names=names, message=message, signer=signer)
+        self._trees[commit] = tree
+        if mark:
+            self._marks[commit] = mark
+        return Made(commit, tree)
+
+    def _tree_of(self, commit: str | None) -> str | None:
+        if commit is None:
+            return None
+        return self._trees.get(commit) or self._loose.tree_of(commit)
+
+    def _import(
+        self,
+        parent: str | None,
+        files: Mapping[str, bytes | None],
+        names: bytes,
+        message: bytes,
+        executable: Collection[str],
+    ) -> tuple[str, str, int]:
+        """Commit, tree and mark of what `fast-import` made, unsigned."""
         self._count += 1
         mark = self._count
-        names = b"author %s\ncommitter %s\n" % (_ident(author, when), _ident(committer, when))
         stream = [
             f"reset {_REF}\n".encode(),
             f"commit {_REF}\nmark :{mark}\n".encode(),
@@ -115,13 +148,21 @@ class CommitSession:
         stream.append(f"\nget-mark :{mark}\n".encode())
         commit = self._ask(b"".join(stream)).strip().decode()
         tree = self._ask(b'ls :%d ""\n' % mark).split()[2].decode()
+        return commit, tree, mark
+
+    def _write(
+        self, tree: str, *, parent: str | None, names: bytes, message: bytes, signer: Signer | None
+    ) -> str:
+        head = f"tree {tree}\n".encode() + (f"parent {parent}\n".encode() if parent else b"") + names
+        extra = b""
         if signer is not None:
-            commit = self._write_signed(signer, tree=tree, parent=parent, names=names, message=message)
-        self._marks[commit] = mark
-        return Made(commit, tree)
+            signature = signer.sign(head + b"\n" + message)
+            extra = b"gpgsig " + signature.replace("\n", "\n ").encode() + b"\n"
+        return self._loose.write(b"commit", head + extra + b"\n" + message, sha256=len(tree) == 64)
 
     def finish(self) -> None:
         """Write everything out. Raises CloneDamaged when git could not."""
+        self._over = True
         process = self._process
         if process is None:
             return
@@ -140,15 +181,21 @@ class CommitSession:
             stop(process)
 
     def abort(self) -> None:
-        """Throw the session's commits away."""
+        """Throw the session's commits away; loose objects stay, and nothing names them."""
+        self._over = True
         if self._process is not None:
             process, self._process = self._process, None
             stop(process)
 
+    def _child(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            command = [git_binary(), "--git-dir", str(self._path), "fast-import"]
+            command += ["--quiet", "--done", "--force", "--date-format=raw"]
+            self._process = start(command, env=base_environment())
+        return self._process
+
     def _ask(self, request: bytes) -> bytes:
-        process = self._process
-        if process is None:
-            raise CloneDamaged("the commit session is over")
+        process = self._child()
         assert process.stdin and process.stdout
         answer = b""
         with killed_after(process, self._deadline):
@@ -162,28 +209,6 @@ class CommitSession:
             self.abort()
             raise CloneDamaged("git fast-import cannot build on this clone; it is fetched anew")
         return answer
-
-    def _write_signed(
-        self,
-        signer: Signer,
-        *,
-        tree: str,
-        parent: str | None,
-        names: bytes,
-        message: bytes,
-    ) -> str:
-        head = f"tree {tree}\n".encode() + (f"parent {parent}\n".encode() if parent else b"") + names
-        signature = signer.sign(head + b"\n" + message)
-        raw = head + b"gpgsig " + signature.replace("\n", "\n ").encode() + b"\n\n" + message
-        done = run(
-            [git_binary(), "--git-dir", str(self._path), "hash-object", "-t", "commit", "-w", "--stdin"],
-            env=base_environment(),
-            deadline=self._deadline,
-            data=raw,
-        )
-        if not done.ok:
-            raise CloneDamaged("git cannot write a signed commit into the clone; it is fetched anew")
-        return done.stdout.strip().decode()
 
 
 def check_path(path: str) -> None:

@@ -315,7 +315,7 @@ class BareRepository:
 
     def session(self) -> CommitSession:
         """A session for the commits of one attempt."""
-        return CommitSession(self.path)
+        return CommitSession(self.path, self.read_blob)
 
     def commit(
         self,
