@@ -90,9 +90,9 @@ class AsyncKube:
         self._generation = 0
 
     @classmethod
-    async def connect(cls, kubeconfig: str | None = None) -> AsyncKube:
+    async def connect(cls, kubeconfig: str | None = None, context: str | None = None) -> AsyncKube:
         """Loads the configuration (see ``KubeConfig.load``); opens no connection yet."""
-        return cls(await asyncio.to_thread(KubeConfig.load, kubeconfig))
+        return cls(await asyncio.to_thread(KubeConfig.load, kubeconfig, context))
 
     async def get(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout: float = DEFAULT_TIMEOUT

@@ -30,23 +30,25 @@ _UNREADABLE = (ConfigException, OSError, ValueError, TypeError, KeyError, Attrib
 class KubeConfig:
     """A loaded configuration. Use ``KubeConfig.load``."""
 
-    def __init__(self, kubeconfig: str) -> None:
+    def __init__(self, kubeconfig: str, context: str | None = None) -> None:
         self._kubeconfig = kubeconfig
         """Paths as KUBECONFIG has them, or empty for in-cluster."""
+        self._context = context
         self._lock = threading.Lock()
-        self._configuration, self._extra, self.blocking = _read(kubeconfig)
+        self._configuration, self._extra, self.blocking = _read(kubeconfig, context)
 
     @classmethod
-    def load(cls, kubeconfig: str | None = None) -> KubeConfig:
-        """Loads ``kubeconfig``, else ``$KUBECONFIG``, else the in-cluster files, else ``~/.kube/config``.
+    def load(cls, kubeconfig: str | None = None, context: str | None = None) -> KubeConfig:
+        """Loads ``kubeconfig``, else ``$KUBECONFIG``, else the in-cluster files, else ``~/.kube/config``;
+        there ``context``, else the current one. A context asks for a kubeconfig, also within a cluster.
 
         Raises SettingsInvalid when what is found does not parse, or names a context, user, cluster or
         file that does not exist.
         """
         chosen = kubeconfig or os.environ.get("KUBECONFIG", "")
-        if not chosen and not os.environ.get("KUBERNETES_SERVICE_HOST"):
+        if not chosen and (context or not os.environ.get("KUBERNETES_SERVICE_HOST")):
             chosen = str(Path("~/.kube/config").expanduser())
-        return cls(chosen)
+        return cls(chosen, context)
 
     @property
     def host(self) -> str:
@@ -102,7 +104,7 @@ class KubeConfig:
         """Reads everything again; true when the TLS material or address changed. Raises KubeUnavailable."""
         before = self._connection()
         try:
-            fresh = _read(self._kubeconfig)
+            fresh = _read(self._kubeconfig, self._context)
         except SettingsInvalid as error:
             raise KubeUnavailable(
                 f"the credentials were rejected, and reading them again failed: {error}"
@@ -122,7 +124,7 @@ class KubeConfig:
         return self._kubeconfig or "the in-cluster service account"
 
 
-def _read(kubeconfig: str) -> tuple[Configuration, Mapping[str, str], bool]:
+def _read(kubeconfig: str, context: str | None) -> tuple[Configuration, Mapping[str, str], bool]:
     configuration = Configuration()
     try:
         if not kubeconfig:
@@ -131,14 +133,14 @@ def _read(kubeconfig: str) -> tuple[Configuration, Mapping[str, str], bool]:
         merged = KubeConfigMerger(kubeconfig).config
         if merged is None:
             raise ConfigException("no such file")
-        loader = KubeConfigLoader(config_dict=merged, config_base_path=None)
+        loader = KubeConfigLoader(config_dict=merged, config_base_path=None, active_context=context)
         loader.load_and_set(configuration)
         user = loader._user.value if loader._user is not None else {}
     except _UNREADABLE as error:
         place = kubeconfig or "the in-cluster service account"
         raise SettingsInvalid([_problem(place, error)]) from error
     if not str(configuration.host).startswith(("http://", "https://")):
-        raise SettingsInvalid([f"{kubeconfig}: the cluster of its current context has no http(s) server URL"])
+        raise SettingsInvalid([f"{kubeconfig}: the cluster of its context has no http(s) server URL"])
     return configuration, _impersonation(user), "exec" in user or "auth-provider" in user
 
 

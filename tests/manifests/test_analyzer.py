@@ -159,7 +159,20 @@ def test_directory_never_follows_links(tmp_path: Path) -> None:
     assert DirectoryTree(folder, repository=tmp_path).read_outside("repo/link/secret.yaml") is None
 
 
-def test_command_compares_with_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def two_contexts(given: Path, written: Path) -> Path:
+    """A kubeconfig whose current context leads nowhere; the one given is its second context."""
+    config = yaml.safe_load(given.read_text())
+    (context,) = config["contexts"]
+    config["contexts"].append({**context, "name": "second"})
+    config["clusters"].append({"name": "away", "cluster": {"server": "http://127.0.0.1:9"}})
+    config["contexts"].append({"name": "first", "context": {**context["context"], "cluster": "away"}})
+    written.write_text(yaml.safe_dump({**config, "current-context": "first"}))
+    return written
+
+
+def test_command_compares_with_a_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a kubeconfig the report says what a mirror would create, change and delete; no Secret is read."""
     folder = folder_of(
         tmp_path / "repo",
@@ -179,9 +192,14 @@ def test_command_compares_with_a_cluster(tmp_path: Path, capsys: pytest.CaptureF
         subprocess.run(
             [*kubectl, "apply", "-f", "-"], input="---\n".join(objects), text=True, check=True, timeout=60
         )
-        options = ["--kubeconfig", str(cluster.kubeconfig_path), "--namespace", "default", "--format", "json"]
+        kubeconfig = two_contexts(cluster.kubeconfig_path, tmp_path / "kubeconfig")
+        options = ["--kubeconfig", str(kubeconfig), "--namespace", "default", "--format", "json"]
+        with pytest.raises(CommandError, match="nowhere") as ended:
+            call_command("analyze", str(folder), *options, "--context", "nowhere")
+        assert ended.value.returncode == 2
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         capsys.readouterr()
-        call_command("analyze", str(folder), *options)
+        call_command("analyze", str(folder), "--context", "second", *options[2:])
     shown = capsys.readouterr().out
     assert "zq-MARKER" not in shown
     report = json.loads(shown)

@@ -37,8 +37,8 @@ class Command(BaseCommand):
 
     help = (
         "Read a folder of manifests and say what would be managed, what refuses it and how to fix that, and "
-        "which folders below could be targets. With --kubeconfig also what a mirror of that cluster would "
-        "create, change and delete. Writes nothing; needs neither Redis nor a database. Exit status: 0, 1 "
+        "which folders below could be targets. With --kubeconfig or --context also what a mirror of that "
+        "cluster would create, change and delete. Writes nothing; needs neither Redis nor a database. Exit status: 0, 1 "
         "when the folder is refused and --policy refuse is given, 2 when it cannot be read."
     )
     requires_system_checks = ()
@@ -58,6 +58,10 @@ class Command(BaseCommand):
             help="refuse: end with status 1 when the folder is refused (for use in a pipeline)",
         )
         parser.add_argument("--kubeconfig", help="compare with the cluster of this file")
+        parser.add_argument(
+            "--context",
+            help="compare with the cluster of this context (of --kubeconfig, KUBECONFIG or ~/.kube/config)",
+        )
         parser.add_argument(
             "--namespace",
             action="append",
@@ -79,10 +83,11 @@ class Command(BaseCommand):
             raise CommandError(f"{folder} is not a folder; name the folder to analyze", returncode=_FAILED)
         tree = DirectoryTree(folder, repository=_repository_of(folder))
         mirror = None
-        if options["kubeconfig"]:
+        if options["kubeconfig"] or options["context"]:
             try:
+                place = (options["kubeconfig"], options["context"])
                 changes, notes = asyncio.run(
-                    _read_cluster(options["kubeconfig"], tree, options["namespace"], options["type"])
+                    _read_cluster(place, tree, options["namespace"], options["type"])
                 )
             except (ReverserError, OSError) as error:
                 raise CommandError(f"the cluster cannot be read: {error}", returncode=_FAILED) from error
@@ -106,11 +111,11 @@ def _repository_of(folder: Path) -> Path | None:
 
 
 async def _read_cluster(
-    kubeconfig: str, tree: DirectoryTree, namespaces: list[str], types: list[str]
+    place: tuple[str | None, str | None], tree: DirectoryTree, namespaces: list[str], types: list[str]
 ) -> tuple[list[Change], list[str]]:
     """Every object of the cluster that a mirror would follow, as changes; and what could not be read."""
     inventory = Inventory.scan(tree)
-    kube = await AsyncKube.connect(kubeconfig)
+    kube = await AsyncKube.connect(*place)
     changes: list[Change] = []
     notes: list[str] = []
     try:
