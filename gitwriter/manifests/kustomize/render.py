@@ -24,6 +24,8 @@ from ..loading import YamlError, load_document
 from ..splitting import split_documents
 
 DEADLINE_SECONDS = 30.0
+# kustomize compares each object with each: three thousand of them take it half a minute.
+SECONDS_PER_OBJECT = 0.05
 
 
 class RenderError(Exception):
@@ -56,18 +58,20 @@ class KustomizeCommand:
                 target = Path(os.path.normpath(root / path))
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(without_secret_values(data))
-            return parse_rendered(self._run(root, directory))
+            objects = sum(data.count(b"apiVersion") for data in files.values())
+            deadline = self.deadline + SECONDS_PER_OBJECT * objects
+            return parse_rendered(self._run(root, directory, deadline))
 
-    def _run(self, root: Path, directory: str) -> bytes:
+    def _run(self, root: Path, directory: str, deadline: float) -> bytes:
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(root), "TMPDIR": str(root)}
         argv = [*self.argv, str(root / directory) if directory else str(root)]
         argv.append("--load-restrictor=LoadRestrictionsNone")
         try:
             done = subprocess.run(
-                argv, capture_output=True, timeout=self.deadline, env=environment, cwd=root, check=False
+                argv, capture_output=True, timeout=deadline, env=environment, cwd=root, check=False
             )
         except subprocess.TimeoutExpired as error:
-            raise RenderError(f"the build took longer than {self.deadline:.0f} s") from error
+            raise RenderError(f"the build took longer than {deadline:.0f} s; split the build") from error
         except OSError as error:
             raise RenderError(f"kustomize could not be started: {error.strerror}") from error
         if done.returncode != 0:

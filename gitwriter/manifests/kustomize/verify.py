@@ -107,7 +107,7 @@ class Verifier:
                 continue
             if key not in after and (key[0], key[1]) in swept:
                 continue
-            text = f"the build of {root} would change {key[1]} {key[3]}, which is not meant"
+            text = f"the build of {root} would change {key[1]} {key[3]} too; give each its own entry or file"
             mismatches.append(Mismatch(responsible, root, text))
         for number in sorted(responsible):
             text = self._object_mismatch(results.get(number, ()), expected.get(number), after)
