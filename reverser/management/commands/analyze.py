@@ -38,8 +38,8 @@ class Command(BaseCommand):
     help = (
         "Read a folder of manifests and say what would be managed, what refuses it and how to fix that, and "
         "which folders below could be targets. With --kubeconfig or --context also what a mirror of that "
-        "cluster would create, change and delete. Writes nothing; needs neither Redis nor a database. Exit status: 0, 1 "
-        "when the folder is refused and --policy refuse is given, 2 when it cannot be read."
+        "cluster would create, change and delete. Writes nothing; needs neither Redis nor a database. Exit "
+        "status: 0, 1 when the folder is refused and --policy refuse is given, 2 when it cannot be read."
     )
     requires_system_checks = ()
 
