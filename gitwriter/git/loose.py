@@ -16,24 +16,17 @@ import re
 import zlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from gitwriter.git.errors import CloneDamaged, CloneUnusable
 
-FILE, EXECUTABLE, FOLDER = b"100644", b"100755", b"40000"
+_FILE, _EXECUTABLE, _FOLDER = b"100644", b"100755", b"40000"
 _ENTRY = {size: re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % size, re.DOTALL) for size in (20, 32)}
 _HEX = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-class Entry(NamedTuple):
-    """What a name in a tree stands for: mode as Git writes it, and the object id."""
-
-    mode: bytes
-    oid: bytes
-
-    @property
-    def is_folder(self) -> bool:
-        return self.mode.lstrip(b"0") == FOLDER  # some tools wrote it with a leading zero
+Entry = tuple[bytes, bytes]
+"""What a name in a tree stands for: mode as Git writes it, and the object id. A plain tuple: a folder of ten
+thousand files has as many."""
 
 
 class _Node:
@@ -92,8 +85,8 @@ class LooseObjects:
         self, files: Mapping[str, bytes | None], executable: Collection[str], *, sha256: bool
     ) -> dict[str, Entry | None]:
         return {
-            path: Entry(
-                EXECUTABLE if path in executable else FILE,
+            path: (
+                _EXECUTABLE if path in executable else _FILE,
                 bytes.fromhex(self.write(b"blob", content, sha256=sha256)),
             )
             for path, content in files.items()
@@ -107,10 +100,10 @@ class LooseObjects:
         changes = dict(node.entries)
         for name, below in node.folders.items():
             known = entries.get(name)
-            start = known.oid if known is not None and known.is_folder else None
+            start = known[1] if known is not None and _is_folder(known) else None
             changed = self._apply(start, below, sha256=sha256)
             if changed is not None:
-                changes[name] = Entry(FOLDER, changed)
+                changes[name] = (_FOLDER, changed)
             elif start is not None:
                 changes[name] = None
         for name, entry in changes.items():
@@ -118,12 +111,12 @@ class LooseObjects:
                 entries.pop(name, None)
                 continue
             known = entries.get(name)
-            fresh |= known is None or known.is_folder != entry.is_folder
+            fresh |= known is None or _is_folder(known) != _is_folder(entry)
             entries[name] = entry
         if not entries:
             return None
         ordered = sorted(entries.items(), key=_order) if fresh else entries.items()
-        content = b"".join([b"%s %s\0%s" % (entry.mode, name, entry.oid) for name, entry in ordered])
+        content = b"".join([b"%s %s\0%s" % (mode, name, oid) for name, (mode, oid) in ordered])
         return self._write_tree(content, sha256=sha256)
 
     def _entries(self, tree: bytes | None) -> dict[bytes, Entry]:
@@ -132,8 +125,8 @@ class LooseObjects:
         content = self._trees.get(tree)
         if content is None:
             content = self._read(tree.hex())
-        found = {m[1]: Entry(m[0], m[2]) for m in _ENTRY[len(tree)].findall(content)}
-        read = sum(len(entry.mode) + len(name) + 2 + len(tree) for name, entry in found.items())
+        found = {name: (mode, oid) for mode, name, oid in _ENTRY[len(tree)].findall(content)}
+        read = sum(len(mode) + len(name) + 2 + len(tree) for name, (mode, _oid) in found.items())
         if read != len(content):
             raise CloneDamaged("the clone holds a folder that cannot be read; it is fetched anew")
         return found
@@ -161,10 +154,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o440)
 
 
+def _is_folder(entry: Entry) -> bool:
+    return entry[0].lstrip(b"0") == _FOLDER  # some tools wrote it with a leading zero
+
+
 def _order(item: tuple[bytes, Entry]) -> bytes:
     """Git sorts a folder as if its name ended in a slash."""
     name, entry = item
-    return name + b"/" if entry.is_folder else name
+    return name + b"/" if _is_folder(entry) else name
 
 
 def _nodes(changes: Mapping[str, Entry | None]) -> _Node:
