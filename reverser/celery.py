@@ -14,11 +14,13 @@ import warnings
 from typing import Any
 
 from celery import Celery, signals
+from celery.apps.worker import install_worker_term_handler  # type: ignore[attr-defined]
 from celery.exceptions import SecurityWarning
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
 
 from reverser.dispatch import DispatchStep, WatchdogStep
+from reverser.trust.coredump import forbid_core_dumps
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +28,8 @@ logger = logging.getLogger(__name__)
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
 _CHATTY = ("celery.apps.worker", "celery.worker.consumer", "celery.bootsteps", "celery.beat")
+
+forbid_core_dumps()
 
 app = Celery("reverser")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -40,6 +44,12 @@ def _prepare_worker(**_arguments: Any) -> None:
     from reverser.workerprocess import prepare
 
     prepare()
+
+
+@signals.worker_ready.connect
+def _end_quietly(sender: Any, **_arguments: Any) -> None:
+    """SIGTERM as Celery handles it, without its line on standard output: that is no line of a log."""
+    install_worker_term_handler(sender.controller, verbose=False)
 
 
 @signals.worker_shutting_down.connect

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -22,23 +24,29 @@ def _secret_key(config: Config) -> str:
         return config.secret_key
     path = config.state_dir / "secret-key"
     try:
-        return path.read_text(encoding="ascii")
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise SettingsInvalid([f"REVERSER_STATE_DIR: cannot read {path}: {error.strerror}"]) from error
-    key = secrets.token_urlsafe(50)
-    try:
+        if path.exists() and (found := path.read_text(encoding="ascii")):
+            return found
         config.state_dir.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600, exist_ok=False)
-        path.write_text(key, encoding="ascii")
-    except FileExistsError:
-        return path.read_text(encoding="ascii") or key
+        return _generated_key(path)
     except OSError as error:
         raise SettingsInvalid(
-            [f"REVERSER_STATE_DIR: cannot write {path}: {error.strerror}; choose another folder"]
+            [
+                f"REVERSER_STATE_DIR: {path} cannot be read or written: {error.strerror}; choose another "
+                "folder with REVERSER_STATE_DIR or --state-dir"
+            ]
         ) from error
-    return key
+
+
+def _generated_key(path: Path) -> str:
+    """The key in ``path``, made where there is none; of several processes that start at once one makes it."""
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        key = file.read()
+        if not key:
+            key = secrets.token_urlsafe(50)
+            file.write(key)
+            file.flush()
+        return key
 
 
 def _database(config: Config) -> dict[str, Any]:

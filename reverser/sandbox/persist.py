@@ -7,7 +7,9 @@ API server starts with an empty watch cache. Files are readable by their owner o
 them.
 """
 
+import contextlib
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,8 @@ import orjson
 from reverser.errors import SettingsInvalid
 from reverser.sandbox.pki import write_private
 from reverser.sandbox.storage import Event, EventType, ObjectKey, ResourceKey, Storage
+
+logger = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
 _REWRITE_AFTER = 64 * 1024 * 1024
@@ -30,6 +34,7 @@ class Journal:
         self._snapshot = folder / "objects.jsonl"
         self._log = folder / "changes.jsonl"
         self._size = 0
+        self._torn = False
         self._file = -1
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -79,10 +84,29 @@ class Journal:
             {"rv": event.rv, "r": event.resource, "k": event.key, "o": None if gone else event.obj},
             option=orjson.OPT_APPEND_NEWLINE,
         )
-        os.write(self._file, line)
-        self._size += len(line)
-        if self._size > _REWRITE_AFTER:
-            self._rewrite(storage)
+        try:
+            if self._torn or self._size > _REWRITE_AFTER:
+                self._rewrite(storage)
+                return
+            written = os.write(self._file, line)
+        except OSError as error:
+            self._tear(error)
+            return
+        if written < len(line):
+            self._tear(None)
+            return
+        self._size += written
+
+    def _tear(self, error: OSError | None) -> None:
+        """A change could not be kept: cut off what was written of it; the next one keeps everything anew."""
+        if not self._torn:
+            reason = error.strerror if error is not None else "no space left"
+            logger.warning(
+                "changes of the cluster cannot be kept (%s); make room in %s", reason, self._log.parent
+            )
+        self._torn = True
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, self._size)
 
     def _rewrite(self, storage: Storage) -> None:
         """Write a snapshot and begin an empty log. A crash in between replays changes the snapshot already
@@ -97,7 +121,7 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
         self._file = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        self._size = 0
+        self._size, self._torn = 0, False
 
 
 def _lines(path: Path) -> Iterator[Obj]:

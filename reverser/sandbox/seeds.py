@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from reverser.errors import KubeConflict
+from reverser.errors import KubeConflict, SettingsInvalid
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.kube.sync import Kube
 
@@ -18,16 +18,23 @@ _API = "configbutler.ai/v1alpha3"
 
 
 def create_repository(path: Path) -> None:
-    """A bare repository with the branch ``main`` unborn; an existing one is left alone."""
-    if (path / "HEAD").exists():
-        return
+    """A bare repository with the branch ``main`` unborn; what an existing one holds is left alone.
+
+    git completes a repository that an earlier start could make only in part. Raises SettingsInvalid where it
+    cannot.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
+    done = subprocess.run(
         ["git", "init", "--quiet", "--bare", "--initial-branch", BRANCH, str(path)],
-        check=True,
+        check=False,
         timeout=30,
         capture_output=True,
     )
+    if done.returncode:
+        reason = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise SettingsInvalid(
+            [f"{path}: the repository cannot be made: {reason}; see to its space and rights"]
+        )
 
 
 def custom_resources(repository: Path) -> list[tuple[str, dict[str, Any]]]:

@@ -20,6 +20,9 @@ from reverser.supervision.valkey import wait_for_redis
 
 CLUSTER_DEADLINE_SECONDS = 10.0
 REDIS_DEADLINE_SECONDS = 3.0
+LEAST_FREE_BYTES = 32 * 1024 * 1024
+"""What a first start writes, and a little to work with. On a full disk a file that is mapped into memory ends
+its process without a word."""
 LEFTOVER_SECONDS = 15.0
 """How long the children of a killed supervisor may take to end."""
 _KINDS = ("gitproviders", "gittargets", "watchrules", "clusterwatchrules", "commitrequests")
@@ -92,6 +95,21 @@ def git_problem() -> str:
     """Why git cannot be used, or an empty text."""
     if shutil.which("git") is None:
         return "git: the program is not on PATH; install git 2.31 or newer"
+    return ""
+
+
+def space_problem(state_dir: Path) -> str:
+    """Why the state directory's file system has no room for a start, or an empty text. Raises OSError."""
+    found = os.statvfs(state_dir)
+    free = found.f_bavail * found.f_frsize
+    full = "no more files" if found.f_files and not found.f_favail else ""
+    if free < LEAST_FREE_BYTES:
+        full = f"{free // 1024**2} MiB are free, {LEAST_FREE_BYTES // 1024**2} MiB are needed"
+    if full:
+        return (
+            f"REVERSER_STATE_DIR: the disk of {state_dir} is full ({full}); make room or choose another "
+            "folder with REVERSER_STATE_DIR or --state-dir"
+        )
     return ""
 
 

@@ -76,12 +76,16 @@ def prepare_folders(state_dir: Path) -> None:
         (state_dir / name).mkdir(parents=True)
 
 
-def migrate() -> None:
+def prepare_database(state_dir: Path) -> Login | None:
+    """Bring the tables up to date and see to the first administrator (see ``ensure_login``). Raises
+    SettingsInvalid where the database cannot be reached or written.
+    """
     from django.core.management import call_command
     from django.db.utils import DatabaseError
 
     try:
         call_command("migrate", interactive=False, verbosity=0)
+        return ensure_login(state_dir)
     except DatabaseError as error:
         reason = str(error).strip().partition("\n")[0]
         raise SettingsInvalid(

@@ -28,8 +28,7 @@ from reverser.supervision.processes import Output, Program, Supervisor
 from reverser.supervision.product import (
     Login,
     child_environment,
-    ensure_login,
-    migrate,
+    prepare_database,
     prepare_folders,
     programs,
 )
@@ -133,27 +132,40 @@ class Up:
 
     def _start(self) -> None:
         state = self.config.state_dir
-        problems = [
-            problem
-            for problem in (preflight.git_problem(), *preflight.listener_problems(self.config))
-            if problem
-        ]
-        if problems:
-            raise SettingsInvalid(problems)
+        self._refuse_what_cannot_work()
+        kube = None
+        if self.extra is None:
+            kube = self._connect(())
+            self._look_at_cluster(kube)
         prepare_folders(state)
-        extra = tuple(self.extra()) if self.extra is not None else ()
-        for program in extra:
-            self.supervisor.start(program)
-        kube = self._connect(extra)
-        self._look_at_cluster(kube)
+        if kube is None:
+            kube = self._connect(self._start_cluster())
         redis_url = self._redis(state)
-        migrate()
-        self.login = ensure_login(state)
+        self.login = prepare_database(state)
         self._prepare_cluster(kube)
         environment = child_environment(self.config, redis_url)
         for program in programs(environment, threads=self.config.worker_threads, state_dir=state):
             self._go_on()
             self.supervisor.start(program)
+
+    def _refuse_what_cannot_work(self) -> None:
+        """Everything that can be told before anything is made or started, all of it at once."""
+        found = [
+            preflight.space_problem(self.config.state_dir),
+            preflight.git_problem(),
+            *preflight.listener_problems(self.config),
+        ]
+        if self.config.redis_url:
+            found.append(preflight.redis_problem(self.config.redis_url))
+        problems = [problem for problem in found if problem]
+        if problems:
+            raise SettingsInvalid(problems)
+
+    def _start_cluster(self) -> tuple[Program, ...]:
+        started = tuple(self.extra()) if self.extra is not None else ()
+        for program in started:
+            self.supervisor.start(program)
+        return started
 
     def _go_on(self) -> None:
         if self.stopping:
@@ -178,9 +190,6 @@ class Up:
 
     def _redis(self, state: Path) -> str:
         if self.config.redis_url:
-            problem = preflight.redis_problem(self.config.redis_url)
-            if problem:
-                raise SettingsInvalid([problem])
             return self.config.redis_url
         embedded = embedded_valkey(state)
         program = Program(

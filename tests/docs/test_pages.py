@@ -16,6 +16,7 @@ import yaml
 
 from reverser.config import SETTINGS, variable_name
 from reverser.sandbox.thread import SandboxServer
+from tests import needs
 from tests.deploy.render import DEPLOY, check_references, helm, kubectl, parsed
 from tests.docs.pages import ROOT, Block, anchors, blocks, links, pages
 
@@ -44,6 +45,9 @@ def test_commands_run(page: Path, tmp_path: Path) -> None:
     for name in ("manage.py", "reverser", "webhooks", "watchers", "gitwriter", "deploy", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
     script = "".join(block.text for block in blocks(page) if block.language == "sh")
+    for name in needs.PACKAGES:
+        if re.search(rf"\b{name}\b(?!-)", script):
+            needs.program(name)
     with SandboxServer(finish_namespaces=True) as server:
         kubectl("apply", "--server-side", "-f", str(DEPLOY / "crds"), kubeconfig=server.kubeconfig_path)
         kubectl(

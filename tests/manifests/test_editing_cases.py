@@ -13,6 +13,7 @@ import yaml
 from gitwriter.manifests.editing import EditMode, Fallback, edit_body, edit_document, equal_as_kubernetes
 from gitwriter.manifests.loading import load_document
 from gitwriter.manifests.splitting import DocumentKind, remove_document, split_documents
+from tests import needs
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "corpus"
 CASES = sorted(p.parent for p in (SHARED / "edits").glob("*/case.yaml")) if SHARED.is_dir() else []
@@ -52,6 +53,7 @@ def edited(before: str, desired: dict[str, Any], *, index: int = 0, **pointers: 
     return result.data.decode()
 
 
+@needs.material(SHARED)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_collected_case(case: Path) -> None:
     """Each collected edit gives the expected bytes, or one of the results noted as equally right."""
@@ -71,6 +73,7 @@ def test_collected_case(case: Path) -> None:
         assert result.data == before
 
 
+@needs.material(SHARED)
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
 def test_a_resync_without_changes_leaves_real_manifests_alone(path: Path) -> None:
     """A document edited to its own object keeps every byte."""

@@ -59,6 +59,27 @@ def test_torn_line(tmp_path: Path) -> None:
         assert server.resource_version() < 99999
 
 
+def test_a_full_disk_costs_no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that could be written in part only is cut off; the next one that can be kept keeps it too."""
+    write, full = os.write, [True]
+
+    def short(descriptor: int, data: bytes) -> int:
+        if full and b'"configmaps"' in data:
+            full.pop()
+            return write(descriptor, data[:20])
+        return write(descriptor, data)
+
+    with SandboxServer(tmp_path) as server:
+        monkeypatch.setattr(os, "write", short)
+        admin = Client(server)
+        for name in ("first", "second", "third"):
+            admin.ok("POST", CMS, configmap(name))
+        assert full == []
+    with SandboxServer(tmp_path) as server:
+        for name in ("first", "second", "third"):
+            assert Client(server).request("GET", f"{CMS}/{name}")[0] == 200
+
+
 def test_files_are_private(tmp_path: Path) -> None:
     """Secrets are in the state, so only its owner can read it."""
     with SandboxServer(tmp_path) as server:

@@ -13,7 +13,9 @@ import pytest
 from reverser.config import load_config
 from reverser.errors import KubeForbidden, KubeUnavailable, SettingsInvalid
 from reverser.quantities import Address
+from reverser.sandbox import seeds
 from reverser.supervision import preflight
+from reverser.supervision.gitview import GitView
 from reverser.supervision.valkey import embedded_valkey
 from tests.e2e.operator import ROOT, free_port
 
@@ -50,7 +52,7 @@ def start(tmp_path: Path, *arguments: str, **settings: str) -> tuple[int, list[s
 
 def kubeconfig(tmp_path: Path, context: str = "c") -> str:
     """A kubeconfig whose server does not listen."""
-    path = tmp_path / "kubeconfig"
+    path = tmp_path / f"kubeconfig-{context}"
     path.write_text(KUBECONFIG.replace("CONTEXT", context))
     return str(path)
 
@@ -62,24 +64,90 @@ def kubeconfig(tmp_path: Path, context: str = "c") -> str:
         ({"KUBECONFIG": "other-context"}, "expected object with name nope"),
         ({"KUBECONFIG": "broken"}, "is not valid YAML"),
         ({"KUBECONFIG": "/no/such/file"}, "no such file"),
-        ({"REVERSER_STATE_DIR": "/proc/nowhere"}, "cannot write"),
+        ({"KUBECONFIG": "empty"}, "is empty"),
+        ({"KUBECONFIG": "binary"}, "is not a kubeconfig"),
+        ({"KUBECONFIG": "folder"}, "is a directory"),
+        ({"REVERSER_STATE_DIR": "/proc/nowhere"}, "choose another folder"),
+        ({"REVERSER_STATE_DIR": "file"}, "choose another folder"),
+        ({"REVERSER_STATE_DIR": "below-file"}, "choose another folder"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_up_says_what_is_wrong(tmp_path: Path, settings: dict[str, str], words: str) -> None:
     """Exit code 2 and one line that begins with ``error:``."""
     (tmp_path / "broken").write_text("a: [b")
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     made = {
+        "folder": str(tmp_path),
+        "empty": str(tmp_path / "empty"),
+        "binary": str(tmp_path / "binary"),
+        "file": str(tmp_path / "empty"),
+        "below-file": str(tmp_path / "empty" / "state"),
         "down": kubeconfig(tmp_path),
         "other-context": kubeconfig(tmp_path, "nope"),
         "broken": str(tmp_path / "broken"),
     }
-    if settings.get("KUBECONFIG") == "down":
-        kubeconfig(tmp_path)
     code, lines = start(tmp_path, "up", **{key: made.get(value, value) for key, value in settings.items()})
     assert (code, len(lines)) == (2, 1), lines
     assert lines[0].startswith("error: ")
     assert words.lower() in lines[0].lower()
+
+
+def test_nothing_is_made_before_a_start_can_work(tmp_path: Path) -> None:
+    """A Redis that is not there and a port in use are told together; no cluster, folder or file of the run is
+    left, apart from the lock and the key that settings need.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = f"127.0.0.1:{server.getsockname()[1]}"
+        away = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
+        code, lines = start(tmp_path, "demo", REVERSER_REDIS_URL=away, REVERSER_HTTP_ADDR=taken)
+    assert code == 2
+    assert [line.split(":")[:2] for line in lines] == [
+        ["error", " REVERSER_HTTP_ADDR"],
+        ["error", " REVERSER_REDIS_URL"],
+    ]
+    assert "hunter2" not in "".join(lines)
+    assert {path.name for path in (tmp_path / "state").iterdir()} == {"secret-key", "supervisor.lock"}
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too little room, or no more files, is one line before anything is made."""
+    assert preflight.space_problem(tmp_path) == ""
+    monkeypatch.setattr(preflight, "LEAST_FREE_BYTES", 2**80)
+    assert "is full" in preflight.space_problem(tmp_path)
+    found = list(os.statvfs(tmp_path))
+    found[5], found[7] = 1000, 0
+    monkeypatch.setattr(preflight, "LEAST_FREE_BYTES", 0)
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(found))
+    assert "is full (no more files)" in preflight.space_problem(tmp_path)
+
+
+def test_a_repository_that_was_made_in_part_is_completed(tmp_path: Path) -> None:
+    """A start that was killed, or ran out of room, while it made the demo's repository does no harm to the
+    next; what cannot be made at all is one line.
+    """
+    path = tmp_path / "repo.git"
+    path.mkdir()
+    (path / "HEAD").write_text("ref: refs/heads/main\n")
+    seeds.create_repository(path)
+    assert GitView(path, "main").problems() == ""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsInvalid, match="the repository cannot be made: fatal:"):
+        seeds.create_repository(tmp_path / "file")
+
+
+def test_an_empty_key_is_made_anew(tmp_path: Path) -> None:
+    """A full disk may have left an empty secret key; the next start makes one, and the others keep it."""
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "secret-key").touch(0o600)
+    code, lines = start(tmp_path, "version")
+    assert code == 0, lines
+    key = (state / "secret-key").read_text()
+    assert len(key) > 50
+    assert start(tmp_path, "version")[0] == 0
+    assert (state / "secret-key").read_text() == key
 
 
 def test_demo_without_git(tmp_path: Path) -> None:
