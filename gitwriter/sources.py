@@ -6,16 +6,14 @@ credential serves the next attempt and no Secret outlives the call that needed i
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
-from typing import Any
 
 from gitwriter.git.remote import Remote
 from reverser.config import Config
-from reverser.errors import KubeNotFound, SecretMalformed, SecretMissing
+from reverser.errors import KubeNotFound, SecretMissing
 from reverser.kinds.model import GitProvider, GitTarget
 from reverser.kinds.parse import parse_git_provider, parse_git_target
+from reverser.kube.entries import decode_entries
 from reverser.kube.paths import core_path, own_path
 from reverser.kube.sync import Kube
 from reverser.store.model import BranchKey, TargetRef
@@ -80,27 +78,12 @@ class Sources:
         except KubeNotFound:
             return None
         if wanted.kind == SECRET:
-            return decode_secret(raw, name=wanted.name)
+            return decode_entries(raw.get("data"))
         text = {key: str(value).encode() for key, value in (raw.get("data") or {}).items()}
-        return {**_decoded(raw.get("binaryData"), f"ConfigMap '{wanted.name}'"), **text}
+        return {**decode_entries(raw.get("binaryData")), **text}
 
     def _secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         data = self._data(Wanted(SECRET, namespace, name))
         if data is None:
             raise SecretMissing(f"Secret '{name}' not found in namespace '{namespace}'")
         return data
-
-
-def decode_secret(raw: Mapping[str, Any], *, name: str) -> dict[str, bytes]:
-    """The decoded ``data`` of a Secret. Raises SecretMalformed naming the entry that is not base64."""
-    return _decoded(raw.get("data"), f"Secret '{name}'")
-
-
-def _decoded(entries: Mapping[str, Any] | None, what: str) -> dict[str, bytes]:
-    decoded = {}
-    for key, value in (entries or {}).items():
-        try:
-            decoded[key] = base64.b64decode(value, validate=True)
-        except (binascii.Error, TypeError, ValueError):
-            raise SecretMalformed(f"{what} malformed: entry {key!r} is not base64") from None
-    return decoded

@@ -7,8 +7,6 @@ identities are in memory just long enough to derive their recipients.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 import time
 from collections.abc import Mapping
@@ -20,6 +18,7 @@ import orjson
 from reverser.errors import KubeConflict, KubeNotFound, ReverserError, StalledError
 from reverser.kinds.model import GitTarget
 from reverser.kube.aio import AsyncKube
+from reverser.kube.entries import decode_entries, decode_entry, encode_entries
 from reverser.kube.paths import core_path
 from reverser.store.model import ObjectRef
 from reverser.trust.age import check_encryption, holds_key_of, resolve_recipients
@@ -131,7 +130,7 @@ class ClusterSealer:
         found = await self._secret(self._namespace, DIGEST_SECRET)
         if found is not None:
             return found
-        entries = {key: base64.b64encode(value).decode() for key, value in new_key_entries().items()}
+        entries = encode_entries(new_key_entries())
         body = {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -152,7 +151,7 @@ class ClusterSealer:
             raw = await self._kube.get(core_path("secrets", namespace=namespace, name=name))
         except KubeNotFound:
             return None
-        return {key: _decoded(value) for key, value in (raw.get("data") or {}).items()}
+        return decode_entries(raw.get("data"))
 
 
 def _scope(target_uid: str, ref: ObjectRef) -> str:
@@ -163,11 +162,4 @@ def _scope(target_uid: str, ref: ObjectRef) -> str:
 def _opens(projection: Mapping[str, Any], recipients: tuple[str, ...]) -> bool:
     data = projection.get("data")
     values = data.values() if isinstance(data, Mapping) else ()
-    return holds_key_of((_decoded(value) for value in values), recipients)
-
-
-def _decoded(value: Any) -> bytes:
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        return b""
+    return holds_key_of((decode_entry(value) for value in values), recipients)

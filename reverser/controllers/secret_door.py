@@ -6,14 +6,13 @@ entries that it did not have, and a write that met a newer version is decided an
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from reverser.errors import KubeConflict, KubeNotFound
 from reverser.kube.client import AsyncKube
+from reverser.kube.entries import decode_entries, encode_entries
 from reverser.kube.paths import core_path
 
 
@@ -45,7 +44,7 @@ class SecretDoor:
         obj = await self._get("configmaps", namespace, name)
         if obj is None:
             return None
-        text = {key: base64.b64encode(str(v).encode()).decode() for key, v in (obj.get("data") or {}).items()}
+        text = encode_entries({key: str(value).encode() for key, value in (obj.get("data") or {}).items()})
         return _stored({**obj, "data": {**(obj.get("binaryData") or {}), **text}}, namespace, name)
 
     async def _get(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
@@ -63,7 +62,7 @@ class SecretDoor:
             "kind": "Secret",
             "type": "Opaque",
             "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations)},
-            "data": _encoded(data),
+            "data": encode_entries(data),
         }
         self._require_lease()
         try:
@@ -81,7 +80,7 @@ class SecretDoor:
         body = {
             **secret.raw,
             "metadata": meta,
-            "data": {**(secret.raw.get("data") or {}), **_encoded(data)},
+            "data": {**(secret.raw.get("data") or {}), **encode_entries(data)},
         }
         self._require_lease()
         try:
@@ -91,25 +90,15 @@ class SecretDoor:
         return True
 
 
-def _encoded(data: Mapping[str, bytes]) -> dict[str, str]:
-    return {key: base64.b64encode(value).decode() for key, value in data.items()}
-
-
 def _stored(obj: Mapping[str, Any] | None, namespace: str, name: str) -> StoredSecret | None:
     if obj is None:
         return None
-    data: dict[str, bytes] = {}
-    for key, value in (obj.get("data") or {}).items():
-        try:
-            data[key] = base64.b64decode(str(value), validate=True)
-        except binascii.Error:
-            data[key] = b""
     meta = obj.get("metadata") or {}
     return StoredSecret(
         namespace=namespace,
         name=name,
         version=str(meta.get("resourceVersion") or ""),
-        data=data,
+        data=decode_entries(obj.get("data")),
         annotations=dict(meta.get("annotations") or {}),
         raw=obj,
     )

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverser.errors import KubeUnavailable
+from reverser.kube.entries import decode_entries, encode_entries
 from reverser.kube.lines import LineSplitter, parse_event
 from reverser.kube.paths import core_path, own_path, resource_path
 
@@ -60,3 +61,11 @@ def test_integers_stay_exact() -> None:
     """64-bit integers do not pass through floats."""
     event = parse_event(b'{"type":"ADDED","object":{"n":9223372036854775807}}')
     assert event.object["n"] == 9223372036854775807
+
+
+def test_entries_of_secrets() -> None:
+    """Base64 to bytes and back; an entry that is no base64 is empty, a missing field has no entries."""
+    entries = {"a": b"\x00\xff", "b": b""}
+    assert decode_entries(encode_entries(entries)) == entries
+    assert decode_entries({"a": "not base64!", "b": None, "c": 7}) == {"a": b"", "b": b"", "c": b""}
+    assert decode_entries(None) == {}
