@@ -15,9 +15,13 @@ ASK_AGAIN = 0.5
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancels tasks and returns once all of them have ended, however they ended."""
-    pending = {task for task in tasks if not task.done()}
+    """Cancels tasks and returns once all of them have ended, however they ended; nobody else needs to ask."""
+    asked = set(tasks)
+    pending = {task for task in asked if not task.done()}
     while pending:
         for task in pending:
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=ASK_AGAIN)
+    for task in asked:
+        if not task.cancelled():
+            task.exception()
