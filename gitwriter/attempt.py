@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gitwriter import metrics
-from gitwriter.base import Base, arrived, fetch_base, was_rewritten
+from gitwriter.base import Base, arrived, fetch_base, listing, was_rewritten
 from gitwriter.building import Builder, Progress
 from gitwriter.git.commits import Signer
 from gitwriter.git.remote import Remote
@@ -64,20 +64,24 @@ class Attempt:
         """
         edges, name = self._edges, self._branch.branch
         edges.lease.check()
-        base = fetch_base(edges.repository, edges.remote, name)
+        with listing(edges.repository, edges.remote) as refs:
+            edges.repository.start_reader()
+            intents = self._store.read_intents(self._branch)
+            strays = self._store.read_strays(self._branch)
+            known = self._store.read_base(self._branch)
+            base = fetch_base(edges.repository, edges.remote, name, refs=refs())
         by_boundary = {unit.boundary.id: unit for unit in units}
         settled: set[str] = set()
-        for intent in self._store.read_intents(self._branch):
+        for intent in intents:
             if arrived(edges.repository, edges.remote, intent, branch=name, base=base):
                 logger.info("an earlier push had arrived", extra={"branch": str(self._branch)})
                 settled |= self._settle_arrived(intent, by_boundary, base)
-        for stray in self._store.read_strays(self._branch):
+        for stray in strays:
             if arrived(edges.repository, edges.remote, stray, branch=name, base=base):
                 logger.warning(
                     "a push that was given up has landed late", extra={"branch": str(self._branch)}
                 )
                 self._store.note_stray(self._branch, edges.lease.fence, stray.id)
-        known = self._store.read_base(self._branch)
         if was_rewritten(edges.repository, edges.remote, known, branch=name, base=base):
             logger.warning(
                 "the remote's history no longer holds the last known tip; every type is replayed",

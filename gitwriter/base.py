@@ -6,6 +6,9 @@ or changed here.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gitwriter.git.remote import Remote
@@ -22,12 +25,21 @@ class Base:
     start: str | None
 
 
-def fetch_base(repository: BareRepository, remote: Remote, branch: str) -> Base:
-    """List, then fetch the branch to build on.
+@contextmanager
+def listing(repository: BareRepository, remote: Remote) -> Iterator[Callable[[], RemoteRefs]]:
+    """List the remote while the block does something else; the value waits for the answer.
+
+    It raises what ``list_remote`` raises.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="listing") as pool:
+        yield pool.submit(repository.list_remote, remote).result
+
+
+def fetch_base(repository: BareRepository, remote: Remote, branch: str, *, refs: RemoteRefs) -> Base:
+    """Fetch the branch to build on, given the remote's listing.
 
     Raises LostRace when a branch vanishes in between, RemoteUnavailable, SecretMalformed, CloneDamaged.
     """
-    refs = repository.list_remote(remote)
     name = start_branch(refs, branch)
     if name is None:
         return Base(tip=None, start=None)

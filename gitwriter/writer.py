@@ -40,6 +40,7 @@ from reverser.store.model import (
     AttachEntry,
     BranchHealth,
     BranchKey,
+    BranchRecord,
     Gate,
     OutcomeKind,
     Settlement,
@@ -79,6 +80,19 @@ class BranchMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class _Step:
+    """One look at the journal."""
+
+    plan: Plan
+    waiting: set[str]
+    """Boundaries of closed windows that may not go now (J15: gates; J18: offenders)."""
+    provider: GitProvider | None
+    """None: it is gone, or nothing is pending."""
+    now: int
+    """The moment of the plan (Redis clock, ms)."""
+
+
+@dataclass(frozen=True, slots=True)
 class WriterEdges:
     """What every run of a process shares."""
 
@@ -110,27 +124,27 @@ class BranchWriter:
         while True:
             self._lease.check()
             try:
-                plan, waiting = self._plan()
+                step = self._plan()
             except LostRace:
                 raise
             except TransientError as error:
                 return self._last_read(), self._failed(error, self._store.time_ms())
+            plan, waiting, now = step.plan, step.waiting, step.now
             try:
                 self._settle_simple(plan)
                 self._store_boundaries(plan)
             except LostRace:
                 self._lease.check()
                 continue
-            self._report()
-            now = self._store.time_ms()
+            record = self._report(now)
             units = passable(plan.closed, waiting)
-            wait = self._seconds_to_attempt(units, now)
+            wait = self._seconds_to_attempt(units, record, now)
             if wait > 0:
                 if not plan.last_id:
                     self._check_remote()
                 return plan.last_id, self._due(plan, wait, now, held=bool(waiting))
             try:
-                self._attempt(units)
+                self._attempt(units, step.provider)
             except LostRace as race:
                 self._lease.check()
                 races += 1
@@ -147,12 +161,15 @@ class BranchWriter:
     def _read_entries(self) -> list[Stored]:
         """The journal from its start; what this process read before is kept, what is settled is dropped."""
         memory, branch = self._memory, self._branch
-        alive = set(self._store.entry_ids(branch))
+        ids = self._store.entry_ids(branch)
+        alive = set(ids)
         memory.entries = [stored for stored in memory.entries if stored.id in alive]
-        last = memory.entries[-1].id if memory.entries else ""
-        while batch := self._store.read_entries(branch, last):
+        # What is appended meanwhile is for the next plan: giving the lease back makes the branch due for it.
+        while ids and (not memory.entries or memory.entries[-1].id != ids[-1]):
+            batch = self._store.read_entries(branch, self._last_read())
             memory.entries.extend(batch)
-            last = batch[-1].id
+            if not batch or batch[-1].id not in alive:
+                break
         local = _local_ms()
         memory.first_seen = {stored.id: memory.first_seen.get(stored.id, local) for stored in memory.entries}
         return memory.entries
@@ -160,18 +177,19 @@ class BranchWriter:
     def _last_read(self) -> str:
         return self._memory.entries[-1].id if self._memory.entries else ""
 
-    def _plan(self) -> tuple[Plan, set[str]]:
-        """The plan, and the boundaries of closed windows that may not go now (J15: gates; J18: offenders)."""
+    def _plan(self) -> _Step:
+        """What may go now; targets and provider are read here, at close and right before the push (J22)."""
         entries = self._read_entries()
         boundaries = self._store.read_boundaries(self._branch)
         targets = {stored.entry.target.uid: stored.entry.target for stored in entries}
         provider = self._edges.sources.provider(self._branch) if entries else None
         settings = {uid: self._settings(ref, provider) for uid, ref in targets.items()}
         requests = [stored.entry.uid for stored in entries if isinstance(stored.entry, AttachEntry)]
+        now = self._store.time_ms()
         plan = plan_windows(
             entries,
             boundaries,
-            now_ms=self._store.time_ms(),
+            now_ms=now,
             settings=settings,
             buffer_limit=self._edges.config.branch_buffer_max_size,
             local_now_ms=_local_ms(),
@@ -185,7 +203,7 @@ class BranchWriter:
         memory.offenders = {key: at for key, at in memory.offenders.items() if key in alive}
         waiting = {key for key, at in memory.offenders.items() if at > clock}
         waiting |= {unit.boundary.id for unit in plan.closed if unit.boundary.target.uid in closed_gates}
-        return plan, waiting
+        return _Step(plan, waiting, provider, now)
 
     def _settings(self, ref: TargetRef, provider: GitProvider | None) -> TargetSettings:
         target = self._edges.sources.target(ref)
@@ -232,20 +250,18 @@ class BranchWriter:
         if not self._store.settle(self._branch, self._lease.fence, settlement):
             self._lease.check()
 
-    def _seconds_to_attempt(self, units: Sequence[Unit], now: int) -> float:
+    def _seconds_to_attempt(self, units: Sequence[Unit], record: BranchRecord, now: int) -> float:
         """0 or less = now; ``inf`` = there is nothing to attempt."""
         if not units:
             return float("inf")
         waits = [self._memory.retry_at - time.monotonic()]
         if not self._edges.stopping():
-            record = self._store.read_branch(self._branch)
             waits.append((record.last_push_ms + PUSH_COOLDOWN_MS - now) / 1000)
         return max(waits)
 
-    def _attempt(self, closed: Sequence[Unit]) -> None:
+    def _attempt(self, closed: Sequence[Unit], provider: GitProvider | None) -> None:
         """One attempt over the units that may go; a refused push is isolated to its offenders (J18)."""
         units = self._drop_displaced(closed)[:UNITS_PER_PUSH]
-        provider = self._edges.sources.provider(self._branch)
         if provider is None:
             for unit in units:
                 detail = f"GitProvider {self._branch.namespace}/{self._branch.provider} no longer exists"
@@ -393,13 +409,14 @@ class BranchWriter:
             },
         )
 
-    def _report(self) -> None:
+    def _report(self, now: int) -> BranchRecord:
         labels = metrics.branch_labels(self._branch)
         record = self._store.read_branch(self._branch)
         metrics.QUEUE_DEPTH.labels(*labels).set(record.entries)
         oldest = self._memory.entries[0].time_ms if self._memory.entries and record.entries else None
-        age = 0.0 if oldest is None else max(self._store.time_ms() - oldest, 0) / 1000
+        age = 0.0 if oldest is None else max(now - oldest, 0) / 1000
         metrics.OLDEST_UNPUSHED.labels(*labels).set(age)
+        return record
 
     # -- when next
 

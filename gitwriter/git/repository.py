@@ -97,6 +97,11 @@ class BareRepository:
         """Remove the clone when it is closed."""
         self._damaged = True
 
+    def start_reader(self) -> None:
+        """Start the blob reader now, because it will be needed soon."""
+        if self._reader is None:
+            self._reader = BlobReader(self.path)
+
     def release_reader(self) -> None:
         """End the blob reader until it is needed again."""
         if self._reader is not None:
@@ -303,8 +308,8 @@ class BareRepository:
 
     @contextmanager
     def _reading(self) -> Iterator[BlobReader]:
-        if self._reader is None:
-            self._reader = BlobReader(self.path)
+        self.start_reader()
+        assert self._reader is not None
         try:
             yield self._reader
         except CloneDamaged:
