@@ -17,7 +17,6 @@ from gitwriter.runtime import WriterRuntime
 from reverser.config import load_config
 from reverser.errors import KubeNotFound
 from reverser.store import Store
-from reverser.store.appends import Limits
 from reverser.store.model import (
     AppendId,
     AppendStatus,
@@ -27,6 +26,7 @@ from reverser.store.model import (
     Fence,
     Gate,
     LeaseKind,
+    Limits,
     ObjectRef,
     Operation,
     Presence,
