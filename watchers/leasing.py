@@ -104,6 +104,8 @@ class LeaseManager:
         self._info = info
         self._token = uuid.uuid4().hex
         self._held: dict[str, Fence] = {}
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+        """Targets that stop here: that may take a while, and the other leases are renewed meanwhile."""
         self._last_renew = 0.0
 
     @property
@@ -117,8 +119,8 @@ class LeaseManager:
         while True:
             try:
                 if loop.time() - self._last_renew >= self._timing.renew:
-                    self._last_renew = loop.time()
                     await self._renew()
+                    self._last_renew = loop.time()
                 await self._claim()
                 metrics.REDIS_UP.set(1)
             except StoreUnavailable as error:
@@ -129,6 +131,8 @@ class LeaseManager:
 
     async def release_all(self) -> None:
         """Gives every lease back, after the targets were stopped; a Redis that is away is not waited for."""
+        if self._leaving:
+            await asyncio.wait(self._leaving.values())
         for uid, fence in list(self._held.items()):
             del self._held[uid]
             try:
@@ -155,7 +159,7 @@ class LeaseManager:
         if fence is None:
             log.info("target %s is held by another watcher now", uid)
             self._held.pop(uid, None)
-            await self._holder.gave(uid, drain=False)
+            self._leave(uid, drain=False)
             return
         self._held[uid] = fence
         self._holder.renewed(uid, fence)
@@ -173,11 +177,32 @@ class LeaseManager:
             watchers=await self._store.heartbeats(HEARTBEAT_KIND),
         )
         for uid in plan.release:
-            fence = self._held.pop(uid)
-            await self._holder.gave(uid, drain=True)
-            await self._store.release_lease(LeaseKind.TARGET, uid, fence)
+            self._leave(uid, drain=True)
         for uid in plan.acquire:
-            fence_or_none = await self._acquire(uid)
-            if fence_or_none is not None:
-                self._held[uid] = fence_or_none
-                self._holder.took(uid, fence_or_none)
+            if uid in self._leaving:
+                continue
+            fence = await self._acquire(uid)
+            if fence is not None:
+                self._held[uid] = fence
+                self._holder.took(uid, fence)
+
+    def _leave(self, uid: str, *, drain: bool) -> None:
+        """Stops a target, and gives its lease back once it has stopped."""
+        if uid in self._leaving:
+            return
+        task = asyncio.create_task(self._left(uid, drain=drain), name=f"leaving {uid}")
+        self._leaving[uid] = task
+        task.add_done_callback(lambda _: self._leaving.pop(uid, None))
+
+    async def _left(self, uid: str, *, drain: bool) -> None:
+        try:
+            await self._holder.gave(uid, drain=drain)
+        except Exception:
+            log.exception("a bug while target %s was stopped; its lease is given back all the same", uid)
+        fence = self._held.pop(uid, None)
+        if fence is None:
+            return
+        try:
+            await self._store.release_lease(LeaseKind.TARGET, uid, fence)
+        except StoreUnavailable as error:
+            log.info("the lease of target %s is left to run out: %s", uid, error)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchers.leasing import plan_leases
+from reverser.store import AsyncStore
+from reverser.store.model import Fence, LeaseKind
+from watchers.leasing import LeaseManager, plan_leases
+from watchers.tasks import end
+from watchers.timing import Timing
 
-from .conftest import Bench, Cluster, eventually
+from .conftest import FAST, Bench, Cluster, eventually
 
 CM = [{"resources": ["configmaps"]}]
 
@@ -56,6 +61,60 @@ def test_targets_that_are_gone_are_released() -> None:
     """A deleted target is given back."""
     plan = plan_leases(me="a", targets=[], mine=["t"], holders={"t": "a"}, watchers=["a"])
     assert plan.release == ("t",)
+
+
+def test_a_takeover_fits_into_twenty_seconds() -> None:
+    """Scaling out: the lease of a killed watcher, the next look at leases, and the opening of a watch."""
+    timing = Timing()
+    assert timing.lease + timing.claim + 3 * timing.retry_first <= 20
+    assert timing.renew + timing.claim < timing.lease / 2
+
+
+class SlowHolder:
+    """Stops its targets as slowly as a full journal lets it."""
+
+    def __init__(self) -> None:
+        self.may_stop = asyncio.Event()
+        self.stopped: list[str] = []
+
+    def took(self, uid: str, fence: Fence) -> None:
+        pass
+
+    def renewed(self, uid: str, fence: Fence) -> None:
+        pass
+
+    async def gave(self, uid: str, *, drain: bool) -> None:
+        await self.may_stop.wait()
+        self.stopped.append(uid)
+
+
+async def test_a_slow_goodbye_costs_no_other_lease(async_store: AsyncStore) -> None:
+    """A target that takes longer than a lease to drain keeps its own lease, and the others theirs."""
+    targets, holder = {"leaves", "stays"}, SlowHolder()
+    timing = replace(FAST, lease=1.0, renew=0.2, claim=0.05)
+    manager = LeaseManager(async_store, holder, lambda: targets, ident="me", timing=timing)
+    running = asyncio.create_task(manager.run())
+
+    async def both() -> bool:
+        return set(manager.held) == {"leaves", "stays"}
+
+    await eventually(both, "both are held")
+    targets.discard("leaves")
+    await asyncio.sleep(1.5)
+
+    async def kept() -> bool:
+        return set(await async_store.lease_holders(LeaseKind.TARGET)) == {"leaves", "stays"}
+
+    await eventually(kept, "both leases are renewed meanwhile")
+    holder.may_stop.set()
+
+    async def given() -> bool:
+        return set(await async_store.lease_holders(LeaseKind.TARGET)) == {"stays"}
+
+    await eventually(given, "the lease is given back")
+    assert holder.stopped == ["leaves"]
+    await end([running])
+    await manager.release_all()
 
 
 async def test_targets_of_a_killed_watcher_go_on_elsewhere(bench: Bench, cluster: Cluster) -> None:
