@@ -91,7 +91,7 @@ def _restarts(report: Report, operator: Operator, space: Workspace, floor: Floor
             shutil.rmtree(operator.state / "valkey" / "appendonlydir")
         operator.start()
         began = time.perf_counter()
-        _settled(operator, space)
+        settled(operator, space)
         wall = time.perf_counter() - began
         report.add(
             f"restart with nothing changed ({name}): ready to drained / floor",
@@ -103,7 +103,7 @@ def _restarts(report: Report, operator: Operator, space: Workspace, floor: Floor
         assert space.git.tip() == tip, "a restart made a commit"
 
 
-def _settled(operator: Operator, space: Workspace) -> None:
+def settled(operator: Operator, space: Workspace) -> None:
     """The streams run and the journal is empty."""
     from reverser.store import Store
 
