@@ -67,8 +67,10 @@ def _service_account_key(path: Path) -> None:
     )
 
 
-def control_plane(assets: Path, folder: Path, *, port: int | None = None) -> ControlPlane:
-    """Describe a control plane that keeps its data in ``folder``."""
+def control_plane(
+    assets: Path, folder: Path, *, port: int | None = None, flags: tuple[str, ...] = ()
+) -> ControlPlane:
+    """Describe a control plane that keeps its data in ``folder``; ``flags`` are more of kube-apiserver's."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     ports = _remembered(folder / "ports", f"{port or free_port()} {free_port()} {free_port()}").split()
     api, client, peer = ports
@@ -118,6 +120,7 @@ def control_plane(assets: Path, folder: Path, *, port: int | None = None) -> Con
             "--service-cluster-ip-range=10.0.0.0/24",
             "--disable-admission-plugins=ServiceAccount",
             "--endpoint-reconciler-type=none",
+            *flags,
         ),
         environment,
         log_file=folder / "apiserver.log",

@@ -1,4 +1,4 @@
-"""An installation with attribution and admission on, beside a sandbox whose audit stream passes through here.
+"""An installation with attribution and admission on, on a cluster whose audit stream passes through here.
 
 The relay lets a test hold back or drop what the audit stream says of one user, as slow or broken senders do.
 Scenarios mostly wait, and each has a namespace and a repository of its own, so they run at the same time: a
@@ -32,7 +32,7 @@ from reverser.kube.paths import own_path, resource_path
 from reverser.kube.sync import Kube
 from reverser.sandbox.pki import Authority
 from reverser.supervision.processes import Supervisor
-from tests.e2e.cluster import sandbox_program, wait_for_cluster
+from tests.e2e.cluster import audited_programs, wait_for_cluster
 from tests.e2e.operator import Operator, free_port
 from tests.e2e.workspace import Workspace
 
@@ -220,9 +220,8 @@ def installation(folder: Path, **settings: str) -> Iterator[Installation]:
     relay = Relay(audit_port, context)
     kubeconfig = folder / "kubeconfig"
     supervisor = Supervisor()
-    supervisor.start(
-        sandbox_program(folder, kubeconfig, "--audit-webhook", relay.url, "--audit-batch-max-wait", "0.2")
-    )
+    for program in audited_programs(folder, kubeconfig, relay.url):
+        supervisor.start(program)
     everything = {
         "REVERSER_AUDIT_ADDR": f"127.0.0.1:{audit_port}",
         "REVERSER_AUDIT_CERT_DIR": str(certs),

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
+
 from reverser.errors import ReverserError
 from reverser.kube.sync import Kube
 from reverser.sandbox.controlplane import assets_folder, control_plane
@@ -60,6 +62,36 @@ def sandbox_program(folder: Path, kubeconfig: Path, *extra: str) -> Program:
     )
     environment = dict(os.environ, PYTHONPATH=str(ROOT))
     return Program("sandbox", argv, environment, log_file=folder / "sandbox.log")
+
+
+def audited_programs(folder: Path, kubeconfig: Path, url: str) -> tuple[Program, ...]:
+    """A cluster that sends its audit events to ``url`` in batches, and writes its ``kubeconfig``.
+
+    A real control plane takes the policy that the project ships.
+    """
+    assets = assets_folder()
+    if assets is None:
+        return (sandbox_program(folder, kubeconfig, "--audit-webhook", url, "--audit-batch-max-wait", "0.2"),)
+    sender = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "audit",
+        "clusters": [{"name": "audit", "cluster": {"server": url}}],
+        "contexts": [{"name": "audit", "context": {"cluster": "audit"}}],
+    }
+    (folder / "audit.yaml").write_text(yaml.safe_dump(sender))
+    plane = control_plane(
+        assets,
+        folder / "control-plane",
+        flags=(
+            f"--audit-policy-file={ROOT / 'deploy' / 'apiserver' / 'audit-policy.yaml'}",
+            f"--audit-webhook-config-file={folder / 'audit.yaml'}",
+            "--audit-webhook-mode=batch",
+            "--audit-webhook-batch-max-wait=200ms",
+        ),
+    )
+    kubeconfig.symlink_to(plane.kubeconfig)
+    return plane.programs
 
 
 def wait_for_cluster(kubeconfig: Path) -> Kube:
