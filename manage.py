@@ -33,7 +33,9 @@ def _run() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
     from reverser.errors import ReverserError, SettingsInvalid
     from reverser.flags import apply_setting_flags
+    from reverser.trust.coredump import forbid_core_dumps
 
+    forbid_core_dumps()
     try:
         apply_setting_flags(sys.argv, os.environ)
         from django.core.management import execute_from_command_line

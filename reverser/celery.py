@@ -20,6 +20,7 @@ from celery.exceptions import SecurityWarning
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
 
 from reverser.dispatch import DispatchStep, WatchdogStep
+from reverser.trust.coredump import forbid_core_dumps
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
 _CHATTY = ("celery.apps.worker", "celery.worker.consumer", "celery.bootsteps", "celery.beat")
+
+forbid_core_dumps()
 
 app = Celery("reverser")
 app.config_from_object("django.conf:settings", namespace="CELERY")

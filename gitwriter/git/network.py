@@ -7,6 +7,7 @@ people after it was rid of secrets, and decides nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ class RemoteRefs:
 
 
 DEFAULT_DEADLINES = Deadlines()
+_MEASURED = re.compile(r" after \d+ (?:ms|milliseconds)\b")
+_ALARMS = ("IT IS POSSIBLE THAT", "Someone could be eavesdropping", "It is also possible that")
 
 
 def list_remote(remote: Remote, *, deadlines: Deadlines = DEFAULT_DEADLINES) -> RemoteRefs:
@@ -72,7 +75,15 @@ def run_remote(
 
 def unavailable(what: str, remote: Remote, stderr: bytes) -> RemoteUnavailable:
     """The error for a command that failed: what git said, redacted, and how long the remote asks to wait."""
-    words = redact(stderr.decode("utf-8", "replace").replace("\n", " "), remote.secrets, limit=400)
     return RemoteUnavailable(
-        f"{what}: {words or 'no reason given'}{remote.trust_note()}", retry_after=remote.asked_delay()
+        f"{what}: {words_of(remote, stderr)}{remote.trust_note()}", retry_after=remote.asked_delay()
     )
+
+
+def words_of(remote: Remote, stderr: bytes) -> str:
+    """What git and ssh said, as one redacted line: without ssh's banner, which would leave no room for the
+    fingerprint that it announces, and without measured times, so that an unchanged cause reads the same."""
+    lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if not line.startswith("@")]
+    alarms = [line for line in lines if not line.startswith(_ALARMS)]
+    text = _MEASURED.sub("", " ".join(alarms or lines))
+    return redact(text, remote.secrets, limit=500) or "no reason given"

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from gitwriter.git.environment import base_environment, git_binary
 from gitwriter.git.errors import CloneUnusable
+from gitwriter.git.network import words_of
 from gitwriter.git.remote import Remote
 from reverser.errors import RemoteUnavailable
 from reverser.trust.child import ChildTimeout, run
-from reverser.trust.values import redact
 
 
 def refused_push(remote: Remote, *, deadline: float = 30.0) -> str:
@@ -46,5 +46,4 @@ def refused_push(remote: Remote, *, deadline: float = 30.0) -> str:
             raise RemoteUnavailable("the remote does not answer; it is tried again") from None
     if done.returncode in (0, 1):
         return ""
-    words = redact(done.stderr.decode("utf-8", "replace").replace("\n", " "), remote.secrets, limit=400)
-    return words or "no reason given"
+    return words_of(remote, done.stderr)

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from reverser.errors import ConfigInvalid
 
 _SCP = re.compile(
-    r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@)?(?P<host>[A-Za-z0-9_\[][^/:@\s]*):(?P<path>[^:].*)"
+    r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@)?(?P<host>\[[^]/@\s]+\]|[A-Za-z0-9_][^/:@\s]*):(?P<path>[^:].*)"
 )
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?|[0-9A-Fa-f:.]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
@@ -64,7 +64,7 @@ def parse_repository_url(url: str) -> RepositoryUrl:
     if any(ord(char) < 33 or ord(char) == 127 for char in text):
         raise ConfigInvalid("spec.url must not contain white space or control characters")
     head = text.split("/", 1)[0]
-    if "::" in head and not head.startswith("["):
+    if "::" in head and not head.rpartition("@")[2].startswith("["):
         raise ConfigInvalid("spec.url names a transport helper ('::'); use https, http or ssh")
     if "://" not in text:
         return _parse_scp(text)
@@ -106,10 +106,15 @@ def _parse_scp(text: str) -> RepositoryUrl:
     match = _SCP.fullmatch(text)
     if match is None:
         raise ConfigInvalid("spec.url is neither a URL nor user@host:path; use https, http or ssh")
-    host = match["host"].strip("[]")
+    host, port = match["host"].strip("[]"), None
+    if match["host"].startswith("[") and host.count(":") == 1:  # [host:port], as git reads it
+        host, _, number = host.partition(":")
+        if not number.isdigit() or not 0 < int(number) < 65536:
+            raise ConfigInvalid("spec.url is not a valid URL: check host and port")
+        port = int(number)
     if not _HOST.fullmatch(host) or match["path"].startswith("-") or host.lower() in set(Scheme):
         raise ConfigInvalid("spec.url has no valid host name or path")
-    return RepositoryUrl(text, Scheme.SSH, host, None, match["user"] or "", match["path"])
+    return RepositoryUrl(text, Scheme.SSH, host, port, match["user"] or "", match["path"])
 
 
 def canonical_url(url: str) -> str:

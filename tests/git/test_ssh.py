@@ -85,6 +85,13 @@ def test_hashed_hosts(server: GitSsh, keys: dict[str, Path]) -> None:
     list_remote(remote(server, keys["ed25519"].read_bytes(), pinned(server, hashed=True)))
 
 
+def test_the_short_form_with_a_port(server: GitSsh, keys: dict[str, Path]) -> None:
+    """K7: user@[host:port]:path reaches the port and is judged by the host key of that port."""
+    url = parse_repository_url(f"{server.user}@[127.0.0.1:{server.port}]:{server.root}/origin.git")
+    credentials = parse_credentials({"identity": keys["ed25519"].read_bytes()}, url)
+    list_remote(Remote(url, credentials, pinned(server)))
+
+
 def test_a_certified_host(server: GitSsh, keys: dict[str, Path]) -> None:
     """K7: a host that shows a certificate of the pinned authority is trusted."""
     authority = server.authority.with_suffix(".pub").read_text()
@@ -131,7 +138,8 @@ def test_a_certificate_authority_line_is_no_plain_key(
 def test_an_unknown_host_is_not_trusted(
     server: GitSsh, keys: dict[str, Path], tmp_path: Path, case: str
 ) -> None:
-    """A06 (b): a host whose key is not pinned, or is revoked, is refused before any login."""
+    """A06 (b), 109: a host whose key is not pinned, or is revoked, is refused before any login; a key that
+    differs is told by its fingerprint beside the pinned one."""
     content = server.known_hosts()
     if case == "wrong key":
         other = ssh_keygen(tmp_path / "other", "-t", "ed25519").with_suffix(".pub").read_text().split()
@@ -145,6 +153,11 @@ def test_an_unknown_host_is_not_trusted(
         list_remote(remote(server, keys["ed25519"].read_bytes(), resolve_known_hosts(content)))
     note = "holds no host key for" if case == "other host" else "host keys pinned for"
     assert f"{note} [127.0.0.1]:{server.port}" in str(caught.value)
+    if case == "wrong key":
+        shown = subprocess.run(
+            ["ssh-keygen", "-l", "-f", server.host_key.with_suffix(".pub")], capture_output=True, text=True
+        )
+        assert shown.stdout.split()[1] in str(caught.value)
     assert server.log.read_text().count("Accepted publickey") == before
 
 
