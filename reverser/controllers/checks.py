@@ -165,7 +165,8 @@ class Checks:
         try:
             refs = await self._remotes.run(partial(list_remote, access.remote))
         except (TransientError, StalledError) as error:
-            message = f"Failed to connect to repository: {error}"
+            secret = f", Secret '{provider.secret_name}'" if provider.secret_name else ""
+            message = f"Failed to connect to repository: {error}; check spec.url{secret} and the network"
             failed = ProviderFindings(Step.CONNECTION, "ConnectionFailed", message, key)
             return ProviderReport(failed, None, happenings)
         refused = await self._remotes.run(partial(_push_refused, access.remote))

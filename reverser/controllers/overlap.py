@@ -8,12 +8,13 @@ every pass finds the same winners, and two targets are never owners of overlappi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from reverser.kinds.branches import branch_problem
 from reverser.kinds.model import GitTarget
-from reverser.kinds.paths import normalize_path, path_problem, paths_overlap
+from reverser.kinds.paths import normalize_path, path_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +45,43 @@ def elect(targets: Iterable[GitTarget], repositories: Mapping[tuple[str, str], s
     exist competes under its own name, so that its targets do not become owners twice when it returns.
     """
     losers: dict[str, Rival] = {}
-    owners: dict[tuple[str, str], list[tuple[GitTarget, str]]] = {}
-    ordered = sorted(targets, key=lambda t: (t.meta.creation_timestamp, t.meta.key))
-    for target in ordered:
+    folders: dict[tuple[str, str], _Folders] = defaultdict(_Folders)
+    for target in sorted(targets, key=lambda t: (t.meta.creation_timestamp, t.meta.key)):
         if path_problem(target.path) or branch_problem(target.branch):
             continue
         where = (target.meta.namespace, target.provider)
         repository = repositories.get(where) or f"unknown provider {where[0]}/{where[1]}"
         path = normalize_path(target.path)
-        held = owners.setdefault((repository, target.branch), [])
-        rival = next((pair for pair in held if paths_overlap(pair[1], path)), None)
-        if rival is None:
-            held.append((target, path))
-            continue
-        owner, owned = rival
-        losers[target.meta.uid] = Rival(
-            key=owner.meta.key,
-            created=owner.meta.creation_timestamp,
-            provider=f"{owner.meta.namespace}/{owner.provider}",
-            path=owner.path,
-            nested=owned != path,
-        )
+        owner = folders[(repository, target.branch)].claim(path, target)
+        if owner is not None:
+            losers[target.meta.uid] = Rival(
+                key=owner.meta.key,
+                created=owner.meta.creation_timestamp,
+                provider=f"{owner.meta.namespace}/{owner.provider}",
+                path=owner.path,
+                nested=normalize_path(owner.path) != path,
+            )
     return losers
+
+
+class _Folders:
+    """The owners on one branch. A claim costs the depth of its path, however many owners there are."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, GitTarget] = {}
+        self._inside: dict[str, GitTarget] = {}
+        """The first owner below each folder."""
+
+    def claim(self, path: str, target: GitTarget) -> GitTarget | None:
+        """Take a folder; else the owner of it, of one above, or the first of those below."""
+        parts = path.split("/") if path else []
+        above = ["/".join(parts[:length]) for length in range(len(parts))]
+        for folder in (*above, path):
+            if folder in self._owners:
+                return self._owners[folder]
+        if path in self._inside:
+            return self._inside[path]
+        self._owners[path] = target
+        for folder in above:
+            self._inside.setdefault(folder, target)
+        return None

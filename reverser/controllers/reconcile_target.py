@@ -86,6 +86,11 @@ class TargetReconciler:
         self._projection = projection
         self._names: dict[str, tuple[str, str]] = {}
         self._gates: dict[str, Gate] = {}
+        self._election: tuple[list[tuple[str, ...]], dict[tuple[str, str], str], dict[str, Rival]] = (
+            [],
+            {},
+            {},
+        )
         self._told: dict[str, frozenset[Happening]] = {}
 
     async def reconcile(self, key: str) -> float | None:
@@ -143,11 +148,20 @@ class TargetReconciler:
         self._told[uid] = frozenset(happenings)
 
     def _rival(self, target: GitTarget) -> Rival | None:
+        """The owner that this target lost to. Elected anew only when what decides it has changed, because
+        each look at each target asks.
+        """
         repositories = {
             (provider.meta.namespace, provider.meta.name): canonical_url(provider.url)
             for provider in self._world.providers()
         }
-        return elect(self._world.targets(), repositories).get(target.meta.uid)
+        targets = self._world.targets()
+        decisive: list[tuple[str, ...]] = [
+            (t.meta.uid, t.meta.key, t.meta.creation_timestamp, t.provider, t.branch, t.path) for t in targets
+        ]
+        if self._election[:2] != (decisive, repositories):
+            self._election = (decisive, repositories, elect(targets, repositories))
+        return self._election[2].get(target.meta.uid)
 
     async def _apply_gate(self, target: GitTarget, validated: Finding, encryption: Finding | None) -> str:
         """Write the gate record where it changed; answers why that was not possible, or nothing."""

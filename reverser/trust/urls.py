@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from reverser.errors import ConfigInvalid
@@ -19,7 +20,7 @@ _SCP = re.compile(
 )
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?|[0-9A-Fa-f:.]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
-_DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22}
+_DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
 class Scheme(StrEnum):
@@ -117,16 +118,22 @@ def _parse_scp(text: str) -> RepositoryUrl:
     return RepositoryUrl(text, Scheme.SSH, host, port, match["user"] or "", match["path"])
 
 
+@lru_cache(maxsize=4096)
 def canonical_url(url: str) -> str:
-    """A form that is equal for equivalent URLs: protocol, user, default port, host case, ``.git`` and
-    slashes do not count. Total: text that is no valid URL is returned stripped."""
+    """A form that is equal for equivalent URLs: protocol, user, port of ssh, default port of https and http,
+    case, ``.git``, ``.`` and slashes do not count. Total: text that is no valid URL is returned stripped.
+
+    Where one host might take two spellings for two repositories (case, a second SSH port) they count as
+    one: two writers of one folder are worse than a conflict that can be read in a status.
+    """
     try:
         parsed = parse_repository_url(url)
     except ConfigInvalid:
         return url.strip()
-    path = re.sub(r"/+", "/", unquote(parsed.path)).strip("/")
+    path = "/".join(part for part in unquote(parsed.path).split("/") if part not in {"", "."})
     path = path.removeprefix("~/").removesuffix(".git").rstrip("/")
     if parsed.scheme is Scheme.FILE:
         return f"file:///{path}"
-    port = parsed.port if parsed.port not in (None, _DEFAULT_PORTS[parsed.scheme]) else None
-    return f"{parsed.host.lower().rstrip('.')}{f':{port}' if port else ''}/{path}"
+    standard = parsed.scheme is Scheme.SSH or parsed.port == _DEFAULT_PORTS.get(parsed.scheme)
+    port = "" if standard or parsed.port is None else f":{parsed.port}"
+    return f"{parsed.host.lower().rstrip('.')}{port}/{path.casefold()}"

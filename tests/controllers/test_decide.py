@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -24,6 +27,7 @@ from reverser.controllers.decide_target import (
 from reverser.controllers.overlap import elect
 from reverser.controllers.streams import Claimed, Streams, roll_up
 from reverser.kinds.model import CommitSettings, Condition, Submitter
+from reverser.kinds.paths import normalize_path, paths_overlap
 from reverser.store.model import BranchHealth, OutcomeKind, PathVerdict, StreamState
 from tests.controllers.builders import NOW, outcome, provider, record, request, rule, target
 
@@ -314,6 +318,56 @@ def test_a_loser_does_not_block_a_third() -> None:
     one, two, three = target("a", path="x"), target("b", path="."), target("c", path="y")
     assert set(elect([three, two, one], REPO)) == {two.meta.uid}
     assert set(elect([three, two], REPO)) == {three.meta.uid}
+
+
+PATHS = st.lists(st.sampled_from(["a", "b", "a-b", "."]), max_size=3).map("/".join).map(lambda p: p or ".")
+
+
+@given(
+    st.lists(st.tuples(PATHS, st.integers(0, 3), st.sampled_from("xyz")), max_size=8, unique_by=lambda t: t),
+    st.randoms(),
+)
+def test_owners_never_overlap_and_every_loser_has_a_reason(
+    wanted: list[tuple[str, int, str]], shuffle: Random
+) -> None:
+    """N2, O4: whatever the order of looking, the same owners; none overlaps another; each loser overlaps
+    the older owner that it is told.
+    """
+    targets = [
+        target(f"{name}{number}", path=path, created=f"2030-01-01T00:00:0{age}Z")
+        for number, (path, age, name) in enumerate(wanted)
+    ]
+    losers = elect(targets, REPO)
+    again = list(targets)
+    shuffle.shuffle(again)
+    assert elect(again, REPO) == losers
+    owners = {t.meta.key: t for t in targets if t.meta.uid not in losers}
+    for one, other in itertools.combinations(owners.values(), 2):
+        assert not paths_overlap(normalize_path(one.path), normalize_path(other.path))
+    for loser in targets:
+        if loser.meta.uid in losers:
+            owner = owners[losers[loser.meta.uid].key]
+            assert paths_overlap(normalize_path(owner.path), normalize_path(loser.path))
+            assert (owner.meta.creation_timestamp, owner.meta.key) < (
+                loser.meta.creation_timestamp,
+                loser.meta.key,
+            )
+
+
+def test_an_election_of_many_targets_is_cheap() -> None:
+    """Each look at a target asks for the owners: a thousand targets must not compare each with each."""
+    many = [target(f"t{number}", path=f"clusters/c{number}/apps") for number in range(2000)]
+    counted = [0]
+
+    def count(*_: Any) -> None:
+        counted[0] += 1
+
+    sys.setprofile(lambda frame, event, arg: count() if event == "call" else None)
+    try:
+        assert elect(many, REPO) == {}
+    finally:
+        sys.setprofile(None)
+    assert counted[0] < 100 * len(many)  # calls, not a clock
 
 
 def test_equivalent_repositories_compete_across_providers_and_namespaces() -> None:

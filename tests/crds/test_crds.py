@@ -248,3 +248,109 @@ def test_schemas_are_structural_and_bounded(kind: str) -> None:
     conditions = schema(kind)["properties"]["status"]["properties"]["conditions"]
     assert conditions["x-kubernetes-list-type"] == "map"
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+
+
+COST_LIMIT = 10_000_000
+"""What an API server lets one rule cost by its own estimate; all rules together ten times that."""
+COST_PER_BYTE = 0.1
+BYTES = 4
+"""Of a character, at worst."""
+
+
+def most_bytes(node: dict[str, Any]) -> int:
+    """The largest value of a node, in bytes. Fails where there is no upper bound."""
+    kind = node["type"]
+    if "enum" in node:
+        return max(len(str(value)) for value in node["enum"]) * BYTES
+    if kind == "string":
+        return int(node["maxLength"]) * BYTES
+    if kind == "array":
+        return int(node["maxItems"]) * most_bytes(node["items"])
+    if "additionalProperties" in node:
+        return int(node["maxProperties"]) * (most_bytes(node["additionalProperties"]) + 256)
+    if kind == "object":
+        return sum(most_bytes(child) for child in node["properties"].values())
+    return 8
+
+
+@pytest.mark.parametrize("kind", PARSERS)
+def test_rules_cost_far_less_than_an_api_server_allows(kind: str) -> None:
+    """A rule over anything unbounded is refused with the whole definition. Each of ours compares bounded
+    values once, outside every list and map.
+    """
+    total = 0.0
+    for path, node in walk(schema(kind)):
+        for rule in node.get("x-kubernetes-validations", ()):
+            assert "[]" not in path, path
+            compared = node
+            for name in rule["rule"].partition(" == ")[0].split(".")[1:]:
+                compared = compared["properties"][name]
+            cost = 2 * most_bytes(compared) * COST_PER_BYTE
+            assert cost < COST_LIMIT / 1000, (path, cost)
+            total += cost
+    assert total < COST_LIMIT / 1000
+
+
+@pytest.mark.parametrize("kind", PARSERS)
+def test_an_immutable_field_cannot_be_left_out(kind: str) -> None:
+    """A transition rule is not asked for a field that comes or goes: what is immutable is required."""
+    for path, node in walk(schema(kind)):
+        for rule in node.get("x-kubernetes-validations", ()):
+            fields = rule["rule"].partition(" == ")[0].split(".")[1:]
+            assert set(fields) <= set(node.get("required", ())), path
+            parent = schema(kind)
+            for name in path.strip(".").split("."):
+                assert name in parent.get("required", ()), path
+                parent = parent["properties"][name]
+
+
+KEYWORDS = {
+    "additionalProperties", "default", "description", "enum", "format", "items", "maximum", "maxItems",
+    "maxLength", "maxProperties", "minimum", "minItems", "minLength", "pattern", "properties", "required",
+    "type", "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-validations",
+}  # fmt: skip
+
+
+def accepts(node: dict[str, Any], value: Any) -> bool:
+    """Whether a default passes its own node."""
+    types = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict}
+    if not isinstance(value, types[node["type"]]):
+        return False
+    if "enum" in node and value not in node["enum"]:
+        return False
+    if isinstance(value, str):
+        long = not node.get("minLength", 0) <= len(value) <= node.get("maxLength", 1 << 20)
+        return not long and bool(re.search(node.get("pattern", ""), value))
+    if isinstance(value, int):
+        return bool(node.get("minimum", value) <= value <= node.get("maximum", value))
+    return True
+
+
+@pytest.mark.parametrize("kind", PARSERS)
+def test_the_rules_of_structural_schemas(kind: str) -> None:
+    """What an API server refuses in a definition, beyond what a newer or laxer one lets pass."""
+    for path, node in walk(schema(kind)):
+        assert set(node) <= KEYWORDS, path
+        assert not {"properties", "additionalProperties"} <= set(node), path
+        assert set(node.get("required", ())) <= set(node.get("properties", {})) or path == "", path
+        if "default" in node:
+            assert accepts(node, node["default"]), path
+            assert path.startswith(".spec"), "defaults in a status would be written by the API server"
+        if node["type"] == "array" and node.get("x-kubernetes-list-type") == "map":
+            for key in node["x-kubernetes-list-map-keys"]:
+                item = node["items"]
+                assert item["properties"][key]["type"] in {"string", "integer", "boolean"}, path
+                assert key in item["required"] or "default" in item["properties"][key], path
+        if "pattern" in node:
+            assert not re.search(r"\(\?[=!<P]|\\[1-9]", node["pattern"]), f"{path}: not a pattern of RE2"
+        if path == ".metadata":
+            assert node == {"type": "object"}
+    assert set(schema(kind)["properties"]) == {"apiVersion", "kind", "metadata", "spec", "status"}
+
+
+@pytest.mark.parametrize("kind", PARSERS)
+def test_a_required_field_never_has_a_default(kind: str) -> None:
+    """It could never be missing, and an update by an old client would change it silently."""
+    for path, node in walk(schema(kind)):
+        for name in node.get("required", ()):
+            assert "default" not in node.get("properties", {}).get(name, {}), f"{path}.{name}"

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitwriter.git.commits import check_path
+from gitwriter.git.network import unavailable
 from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository, PushResult
 from gitwriter.identity import Ident
@@ -308,3 +309,17 @@ def test_hostile_names_make_sound_commits(repo: BareRepository) -> None:
     )
     git(repo.path, "update-ref", "refs/heads/x", commit)
     git(repo.path, "fsck", "--strict", "--no-dangling")
+
+
+def test_how_long_a_failure_took_is_not_part_of_its_words() -> None:
+    """The words stand in a status, which is written only when it changed: clocks in them would write it."""
+    remote = Remote.of("http://git.example.test/x")
+    said = [
+        str(unavailable("cannot list the remote", remote, words.encode()))
+        for words in (
+            "fatal: Failed to connect to h port 1 after 3 ms: Couldn't connect to server",
+            "fatal: Failed to connect to h port 1 after 3071 ms: Couldn't connect to server",
+        )
+    ]
+    assert said[0] == said[1]
+    assert "Failed to connect to h port 1: Couldn't connect" in said[0]

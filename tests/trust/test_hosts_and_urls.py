@@ -134,16 +134,32 @@ def test_a_token_as_user_name_does_not_reach_git() -> None:
 
 
 def test_equivalent_urls() -> None:
-    """Overlap across providers: protocol, user, port, case of the host, .git and slashes do not count."""
+    """I7: overlap across providers: protocol, user, port, case, .git and slashes do not count."""
     same = [
         "https://GitHub.com/Org/repo.git",
         "https://github.com:443/Org/repo/",
         "http://github.com/Org//repo",
+        "http://github.com:80/Org/./repo",
+        "https://someone@github.com./org/REPO.git/",
         "git@github.com:Org/repo.git",
+        "github.com:Org/repo",
+        "git@github.com:/Org/repo.git",
+        "git@github.com:~/Org/repo.git",
         "ssh://git@github.com/Org/repo",
         "ssh://github.com:22/Org/repo.git/",
+        "ssh://git@github.com:2222/Org/repo.git",
+        "https://github.com/Org/%72epo",
     ]
-    assert {canonical_url(url) for url in same} == {"github.com/Org/repo"}
-    different = ["https://github.com/org/repo", "https://github.com:8443/Org/repo", "file:///Org/repo"]
-    assert len({canonical_url(url) for url in [*different, same[0]]}) == 4
+    assert {canonical_url(url) for url in same} == {"github.com/org/repo"}
+    different = [
+        "https://github.com/org/repo2",
+        "https://github.com/other/repo",
+        "https://gitlab.com/org/repo",
+        "https://github.com:8443/org/repo",
+        "https://github.com/org/repo/sub",
+        "file:///org/repo",
+        "file:///Org/repo",
+    ]
+    assert len({canonical_url(url) for url in [*different, same[0]]}) == len(different) + 1
+    assert canonical_url("file:///srv/x.git/") == canonical_url("file://localhost//srv/x")
     assert canonical_url(" not a url ") == "not a url"
