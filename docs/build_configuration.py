@@ -21,6 +21,7 @@ from reverser.config import SETTINGS, flag_name, variable_name  # noqa: E402
 _GROUPS = (
     ("Where things are", ("redis_url", "broker_url", "database_url", "state_dir", "command_namespace")),
     ("Web", ("http_addr", "allowed_hosts", "secret_key", "tls_", "session_", "rest_", "login_")),
+    ("Single sign-on", ("oidc_",)),
     ("Health and admission", ("health_addr", "admission_")),
     ("Naming authors", ("author_", "audit_")),
     ("What is mirrored", ("noise_filter", "additional_", "sweep_brake", "digest_key_file")),

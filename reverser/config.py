@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from reverser.errors import SettingsInvalid
 from reverser.quantities import Address, parse_address, parse_duration, parse_quantity
 
 PREFIX = "REVERSER_"
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Setting(NamedTuple):
@@ -107,6 +109,21 @@ def parse_sensitive_resources(value: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def _names(value: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in value.split(",") if name.strip())
+
+
+def _issuer(value: str) -> str:
+    if not value:
+        return value
+    parts = urlsplit(value)
+    if not parts.hostname or parts.query or parts.fragment or parts.username:
+        raise ValueError(f"{value!r} is not the https:// address of an issuer")
+    if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
+        raise ValueError(f"{value!r} must begin with https://")
+    return value
+
+
 def _log_format(value: str) -> str:
     if value not in {"text", "json"}:
         raise ValueError(f"{value!r} is neither text nor json")
@@ -162,6 +179,14 @@ class Config:
     session_user_prefix: str
     rest_rate: int
     login_rate: int
+    oidc_issuer: str
+    oidc_client_id: str
+    oidc_client_secret: str
+    oidc_scopes: str
+    oidc_username_claim: str
+    oidc_groups_claim: str
+    oidc_viewer_groups: frozenset[str]
+    oidc_operator_groups: frozenset[str]
     log_format: str
     log_level: str
 
@@ -262,6 +287,22 @@ SETTINGS: dict[str, Setting] = {
     "login_rate": Setting(
         _count, "10", "failed logins in ten minutes, of one name or from one address, before web refuses more"
     ),
+    "oidc_issuer": Setting(
+        _issuer,
+        "",
+        "OpenID Connect issuer to log in to the admin with; empty = local people only",
+    ),
+    "oidc_client_id": Setting(_text, "", "the client that web is to the issuer"),
+    "oidc_client_secret": Setting(_text, "", "that client's secret", True),
+    "oidc_scopes": Setting(_text, "openid email profile", "scopes to ask the issuer for"),
+    "oidc_username_claim": Setting(_text, "preferred_username", "claim that a person is named by"),
+    "oidc_groups_claim": Setting(_text, "groups", "claim that lists a person's groups"),
+    "oidc_viewer_groups": Setting(
+        _names, "", "comma separated groups of the issuer whose members may see everything"
+    ),
+    "oidc_operator_groups": Setting(
+        _names, "", "comma separated groups of the issuer whose members may also act"
+    ),
     "log_format": Setting(_log_format, "text", "text for people, json for machines"),
     "log_level": Setting(_log_level, "info", "debug, info, warning or error"),
 }
@@ -311,6 +352,7 @@ def load_config(environ: Mapping[str, str] | None = None) -> Config:
         values["command_namespace"] or source.get("POD_NAMESPACE", "") or "gitops-reverser"
     )
     problems.extend(_attribution_problems(values))
+    problems.extend(_oidc_problems(values))
     if problems:
         raise SettingsInvalid(problems)
     return Config(**{item.name: values[item.name] for item in fields(Config)})
@@ -328,6 +370,15 @@ def _is_unknown(name: str, known: set[str]) -> bool:
     if not name.startswith(PREFIX) or name in known or name in _NOT_SETTINGS:
         return False
     return _SERVICE_LINK.search(name) is None
+
+
+def _oidc_problems(values: Mapping[str, Any]) -> list[str]:
+    if not values["oidc_issuer"]:
+        return []
+    missing = [name for name in ("oidc_client_id", "oidc_client_secret") if not values[name]]
+    if not values["oidc_viewer_groups"] | values["oidc_operator_groups"]:
+        missing.append("oidc_viewer_groups")
+    return [f"{variable_name(name)}: it must be set where REVERSER_OIDC_ISSUER is" for name in missing]
 
 
 def _attribution_problems(values: dict[str, Any]) -> list[str]:

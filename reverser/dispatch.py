@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from celery import bootsteps
@@ -34,6 +36,9 @@ HINT_EXPIRES_SECONDS = 30
 HEARTBEAT_SECONDS = 10.0
 SILENCE_LIMIT_SECONDS = 60.0
 CLAIM_LIMIT = 64
+REPORT_SECONDS = 5.0
+REPORT_TTL_SECONDS = 20
+REPORT_KIND = "worker"
 
 
 class DueStore(Protocol):
@@ -44,6 +49,18 @@ class DueStore(Protocol):
     def claim_due(self, limit: int, lease_ms: int) -> list[BranchKey]: ...
 
     def subscribe(self, *topics: str) -> Hints: ...
+
+    def heartbeat(self, kind: str, id: str, info: Mapping[str, object], ttl_s: int) -> None: ...
+
+
+def worker_name() -> str:
+    """This worker as the leases of branches name it, so that what it writes is shown beside it."""
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def report(edge: DueStore, *, threads: int) -> None:
+    """Say that this worker lives and takes branches, for a few seconds. Raises StoreUnavailable."""
+    edge.heartbeat(REPORT_KIND, worker_name(), {"threads": threads, "pid": os.getpid()}, REPORT_TTL_SECONDS)
 
 
 def queue_name(branch: BranchKey) -> str:
@@ -131,12 +148,15 @@ class DispatchStep(_Loop):
 
         app, edge = consumer.app, store()
         consumed: set[str] = set()
-        refreshed = 0.0
+        refreshed = reported = -REPORT_SECONDS
         with app.connection_for_write() as connection, edge.subscribe("due") as hints:
             while not stop.is_set():
                 if time.monotonic() - refreshed >= REFRESH_SECONDS:
                     self._consume(consumer, edge.known_branches(), consumed)
                     refreshed = time.monotonic()
+                if time.monotonic() - reported >= REPORT_SECONDS:
+                    report(edge, threads=int(app.conf.worker_concurrency))
+                    reported = time.monotonic()
                 for branch in edge.claim_due(CLAIM_LIMIT, CLAIM_MS):
                     self._consume(consumer, [branch], consumed)
                     name = queue_name(branch)

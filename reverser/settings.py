@@ -177,6 +177,7 @@ LOGIN_REDIRECT_URL = "admin:index"
 AUTHENTICATION_BACKENDS = [
     "reverser.dashboard.loginlimit.LimitedBackend",
     "django.contrib.auth.backends.ModelBackend",
+    "reverser.dashboard.oidc.OpenIdBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {

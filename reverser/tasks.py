@@ -30,10 +30,13 @@ def sweep_journals() -> None:
 
 @shared_task(name="reverser.forget_history", ignore_result=True)
 def forget_history() -> None:
-    """Delete history rows past their retention."""
+    """Delete history rows past their retention, and sessions that are over."""
+    from django.core.management import call_command
+
     from reverser.history.projector import forget_before, retention_limit
     from reverser.wiring import config
 
+    call_command("clearsessions")
     deleted = forget_before(retention_limit(datetime.now(tz=UTC), config().history_retention))
     if deleted:
         logger.info("forgot old history", extra={"rows": deleted})

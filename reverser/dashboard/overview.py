@@ -139,6 +139,12 @@ def _problems(reading: Reading, rows: Sequence[Row]) -> list[str]:
         found.append(
             "No watcher is running: changes in the cluster are not seen. Start one (manage.py watch)."
         )
-    if any(row.verdict.state is State.LATE for row in rows) and not branches_by_worker(reading):
-        found.append("No worker writes while changes wait. Is a Celery worker running?")
+    if not branches_by_worker(reading):
+        found.append(
+            "No worker is running: changes wait and are not written. Start one (celery -A reverser worker)."
+        )
+    elif any(row.verdict.state is State.LATE for row in rows) and not any(
+        branches for _, branches in branches_by_worker(reading)
+    ):
+        found.append("Changes wait and no worker writes. The log of the workers tells why.")
     return found

@@ -50,6 +50,7 @@ class Reading:
     branches: Mapping[str, BranchReading] = field(default_factory=dict)
     """By ``BranchKey.id``."""
     watchers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    workers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     holders: Mapping[str, str] = field(default_factory=dict)
     """Watcher by target UID."""
 
@@ -77,6 +78,7 @@ def read_all(store: Store) -> Reading:
                 for key in store.known_branches()
             },
             watchers=store.heartbeats("watcher"),
+            workers=store.heartbeats("worker"),
             holders=store.lease_holders(LeaseKind.TARGET),
         )
     except StoreUnavailable as error:
@@ -122,8 +124,8 @@ def targets_by_watcher(reading: Reading, names: Mapping[str, str]) -> list[tuple
 
 
 def branches_by_worker(reading: Reading) -> list[tuple[str, list[BranchReading]]]:
-    """(worker, the branches it writes at this moment)."""
-    found: dict[str, list[BranchReading]] = {}
+    """(worker, the branches it writes at this moment), those that write nothing included."""
+    found: dict[str, list[BranchReading]] = {name: [] for name in reading.workers}
     for branch in reading.branches.values():
         if branch.holder:
             found.setdefault(branch.holder, []).append(branch)

@@ -42,8 +42,10 @@ class Site(UnfoldAdminSite):
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The login page has the theme's scripts too."""
+        from reverser.dashboard import oidc
+
         shown: Any = _theme_scripts(super().login)
-        return cast("HttpResponse", shown(request, extra_context))
+        return cast("HttpResponse", shown(request, {**(extra_context or {}), "oidc": oidc.enabled()}))
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         """The overview."""

@@ -20,7 +20,8 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from reverser.dashboard import commitpages, pages
 from reverser.history.models import Commit, Incident, SaveRequest, TargetState
-from reverser.history.queries import search_commits
+from reverser.history.paging import BoundedPaginator
+from reverser.history.search import search_commits
 
 for _model in (
     beat.ClockedSchedule,
@@ -41,6 +42,7 @@ class ReadOnly(ModelAdmin):
     actions = None
     list_per_page = 50
     show_full_result_count = False
+    paginator = BoundedPaginator
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Never by hand."""
@@ -53,6 +55,40 @@ class ReadOnly(ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """History goes by its retention alone."""
         return False
+
+
+class NamespaceFilter(admin.SimpleListFilter):
+    """Namespaces of targets, known without reading the history."""
+
+    title = "namespace"
+    parameter_name = "namespace"
+    column = "target_namespace"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Each namespace that has or had a target."""
+        names = TargetState.objects.order_by("namespace").values_list("namespace", flat=True).distinct()
+        return [(name, name) for name in names]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Rows of that namespace."""
+        return queryset.filter(**{self.column: self.value()}) if self.value() else queryset
+
+
+class AskedFilter(admin.SimpleListFilter):
+    """Commits that somebody asked for, and those that came by themselves."""
+
+    title = "commit request"
+    parameter_name = "asked"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """With one, without one."""
+        return [("yes", "asked for by a CommitRequest"), ("no", "not asked for")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """By whether a request's UID stands at the commit."""
+        if self.value() == "yes":
+            return queryset.exclude(request_uid="")
+        return queryset.filter(request_uid="") if self.value() == "no" else queryset
 
 
 @admin.register(TargetState)
@@ -99,11 +135,12 @@ class CommitAdmin(ReadOnly):
     """Commits that reached the remote."""
 
     list_display = ("short", "subject", "author", "target", "changes_total", "pushed_at")
-    list_filter = (("pushed_at", RangeDateTimeFilter), "target_namespace", "close_reason")
+    list_filter = (("pushed_at", RangeDateTimeFilter), NamespaceFilter, AskedFilter)
     list_filter_submit = True
     search_fields = ("message",)
     search_help_text = (
-        "words in the message, author, commit id, or an object's kind (plural), namespace or name"
+        "beginnings of words in the message, author, commit id, target, or an object's kind (plural), "
+        "namespace or name"
     )
 
     def get_search_results(
@@ -180,7 +217,7 @@ class IncidentAdmin(ReadOnly):
     """Outcomes that are not commits."""
 
     list_display = ("happened_at", "label", "target", "reason", "detail", "changes_total")
-    list_filter = ("kind", ("happened_at", RangeDateTimeFilter), "target_namespace")
+    list_filter = ("kind", ("happened_at", RangeDateTimeFilter), NamespaceFilter)
     list_filter_submit = True
     search_fields = ("target_name", "reason", "detail")
 

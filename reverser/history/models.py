@@ -26,11 +26,19 @@ class Commit(models.Model):
     changes_total = models.PositiveIntegerField(default=0)
     swept = models.PositiveIntegerField(default=0)
     first_seen_at = models.DateTimeField(null=True)
-    pushed_at = models.DateTimeField(db_index=True)
+    pushed_at = models.DateTimeField()
 
     class Meta:
         ordering = ("-pushed_at", "-id")
-        indexes = (models.Index(fields=("target_namespace", "target_name", "-pushed_at")),)
+        indexes = (
+            # The last column lets the chart be read from the index alone.
+            models.Index(fields=("-pushed_at", "-id", "changes_total"), name="history_commit_newest"),
+            models.Index(fields=("changes_total", "id"), name="history_commit_size"),
+            models.Index(fields=("author_name",), name="history_commit_author"),
+            models.Index(fields=("author_email",), name="history_commit_email"),
+            models.Index(fields=("target_namespace", "target_name", "-pushed_at")),
+            models.Index(fields=("target_namespace", "-pushed_at", "-id"), name="history_commit_namespace"),
+        )
 
     def __str__(self) -> str:
         return f"{self.sha[:12]} {self.subject}"
@@ -58,11 +66,27 @@ class CommitObject(models.Model):
         indexes = (
             models.Index(fields=("resource", "namespace", "name")),
             models.Index(fields=("namespace", "name")),
+            models.Index(fields=("name",), name="history_object_name"),
         )
 
     def __str__(self) -> str:
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.operation} {self.resource} {where}"
+
+
+class CommitText(models.Model):
+    """What may be searched of a commit. The database's text index follows this table by itself: triggers on
+    SQLite, a generated column on PostgreSQL (see ``search.py``). A table of its own, because SQLite copies a
+    table to alter it and would lose its triggers; this one is never altered.
+    """
+
+    commit = models.OneToOneField(
+        Commit, on_delete=models.CASCADE, primary_key=True, related_name="searchable"
+    )
+    text = models.TextField()
+
+    def __str__(self) -> str:
+        return self.text[:80]
 
 
 class Incident(models.Model):
@@ -144,6 +168,20 @@ class TargetState(models.Model):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+class OpenIdentity(models.Model):
+    """Whose account it is to an OpenID Connect issuer: a subject is for ever, a name is not."""
+
+    user = models.OneToOneField("auth.User", on_delete=models.CASCADE, related_name="open_identity")
+    issuer = models.CharField(max_length=512)
+    subject = models.CharField(max_length=255)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("issuer", "subject"), name="history_open_identity"),)
+
+    def __str__(self) -> str:
+        return f"{self.subject} of {self.issuer}"
 
 
 class ProjectorPosition(models.Model):

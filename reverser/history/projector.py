@@ -13,6 +13,7 @@ from typing import Protocol
 
 from django.db import transaction
 
+from reverser.history import search
 from reverser.history.models import Commit, CommitObject, Incident, ProjectorPosition, SaveRequest
 from reverser.store.model import Outcome, OutcomeKind
 
@@ -31,13 +32,15 @@ class OutcomeSource(Protocol):
 
 
 def project_outcomes(source: OutcomeSource, *, count: int = 200, block_ms: int = 0) -> int:
-    """Project the next outcomes; returns how many were read. Safe to repeat and to run twice at a time."""
+    """Project the next outcomes; returns how many were written. Safe to repeat and to run twice at a time."""
     position, _created = ProjectorPosition.objects.get_or_create(stream=STREAM)
     batch = source.read_outcomes(position.position, count, block_ms)
     if not batch:
         return 0
     with transaction.atomic():
         locked = ProjectorPosition.objects.select_for_update().get(pk=position.pk)
+        if locked.position != position.position:
+            return 0  # another process was faster; what it has written is not read again
         for _stream_id, outcome in batch:
             _project(outcome)
         locked.position = batch[-1][0]
@@ -121,7 +124,7 @@ def _project_commit(outcome: Outcome) -> None:
         },
     )
     if created:
-        CommitObject.objects.bulk_create(
+        objects = [
             CommitObject(
                 commit=commit,
                 operation=change.operation,
@@ -135,7 +138,9 @@ def _project_commit(outcome: Outcome) -> None:
             )
             for change in outcome.changes
             if change.outcome != "unchanged"
-        )
+        ]
+        CommitObject.objects.bulk_create(objects)
+        search.index([(commit, objects)])
 
 
 def _project_request(outcome: Outcome) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import CharField, Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import CharField, Count, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Cast, Substr
 
 from reverser.history.models import Commit, CommitObject, Incident, SaveRequest, TargetState
@@ -71,23 +71,6 @@ def recent_changes(target: TargetState, since: datetime) -> dict[str, int]:
         .order_by()
     )
     return {(f"{group}/{resource}" if group else resource): total for group, resource, total in rows}
-
-
-def search_commits(queryset: QuerySet[Commit], text: str) -> QuerySet[Commit]:
-    """Commits that have every word of ``text``: in message, author, id, target, or an object."""
-    for word in text.split()[:8]:
-        named = CommitObject.objects.filter(commit=OuterRef("pk")).filter(
-            Q(name__icontains=word) | Q(resource__iexact=word) | Q(namespace__iexact=word)
-        )
-        queryset = queryset.filter(
-            Q(message__icontains=word)
-            | Q(author_name__icontains=word)
-            | Q(username__icontains=word)
-            | Q(sha__startswith=word.lower())
-            | Q(target_name__iexact=word)
-            | Exists(named)
-        )
-    return queryset
 
 
 def target_commits(target: TargetState) -> QuerySet[Commit]:

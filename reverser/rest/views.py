@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404
 from django.utils.cache import patch_vary_headers
 from django.utils.dateparse import parse_datetime
@@ -24,8 +24,9 @@ from rest_framework.views import APIView
 
 from reverser.dashboard.readings import Reading, current
 from reverser.errors import KubeInvalid, StoreUnavailable
-from reverser.history.models import Commit, CommitObject, TargetState
-from reverser.history.queries import living_targets, search_commits
+from reverser.history.models import Commit, TargetState
+from reverser.history.queries import living_targets
+from reverser.history.search import having_object, search_commits
 from reverser.kinds.parse import parse_git_provider, parse_watch_rule
 from reverser.kube.paths import own_path
 from reverser.kube.requests import decode_page
@@ -249,7 +250,7 @@ class Commits(Rows):
             if value
         }
         if about:
-            rows = rows.filter(Exists(CommitObject.objects.filter(commit=OuterRef("pk"), **about)))
+            rows = having_object(rows, **about)
         if since := self.moment("since"):
             rows = rows.filter(pushed_at__gte=since)
         if until := self.moment("until"):

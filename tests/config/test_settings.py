@@ -58,6 +58,19 @@ TABLE: list[tuple[str, str, Any, str]] = [
     ("session_user_prefix", "admin:", "admin:", ""),
     ("rest_rate", "60", 60, "none"),
     ("login_rate", "5", 5, "-5"),
+    (
+        "oidc_issuer",
+        "https://login.example.com/realms/a",
+        "https://login.example.com/realms/a",
+        "http://b.io",
+    ),
+    ("oidc_client_id", "reverser", "reverser", ""),
+    ("oidc_client_secret", "long-and-random", "long-and-random", ""),
+    ("oidc_scopes", "openid groups", "openid groups", ""),
+    ("oidc_username_claim", "email", "email", ""),
+    ("oidc_groups_claim", "roles", "roles", ""),
+    ("oidc_viewer_groups", "staff, ops", frozenset({"staff", "ops"}), ""),
+    ("oidc_operator_groups", "ops", frozenset({"ops"}), ""),
     ("log_format", "json", "json", "xml"),
     ("log_level", "WARNING", "warning", "loud"),
 ]
@@ -76,6 +89,9 @@ def test_a_text_becomes_its_value(name: str, text: str, value: Any, _refused: st
 
 def _partners(name: str) -> dict[str, str]:
     """What a setting needs beside it to be accepted."""
+    if name == "oidc_issuer":
+        needed = ("OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET", "OIDC_VIEWER_GROUPS")
+        return {f"REVERSER_{needs}": "something" for needs in needed}
     return {"REVERSER_AUDIT_INSECURE": "true"} if name == "author_attribution" else {}
 
 
@@ -116,6 +132,17 @@ def test_all_problems_are_told_at_once() -> None:
         "REVERSER_LOG_LEVEL",
         "REVERSER_SWEEP_BREAK",
         "REVERSER_AUTHOR_ATTRIBUTION",
+    ]
+
+
+def test_an_issuer_needs_a_client_and_groups() -> None:
+    """A login that could let nobody in, or could not be made, is told at the start."""
+    with pytest.raises(SettingsInvalid) as raised:
+        load_config({"REVERSER_OIDC_ISSUER": "https://login.example.com"})
+    assert [problem.split(":")[0] for problem in raised.value.problems] == [
+        "REVERSER_OIDC_CLIENT_ID",
+        "REVERSER_OIDC_CLIENT_SECRET",
+        "REVERSER_OIDC_VIEWER_GROUPS",
     ]
 
 

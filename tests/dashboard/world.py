@@ -17,6 +17,7 @@ from django.contrib.auth.models import Group, User
 from reverser import wiring
 from reverser.dashboard.readings import READING
 from reverser.errors import KubeConflict
+from reverser.history import search
 from reverser.history.models import Commit, CommitObject, Incident, SaveRequest, TargetState
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.kube.sync import Kube
@@ -205,9 +206,10 @@ def commit(number: int, row: TargetState, **more: Any) -> Commit:
         target_name=row.name,
         **{**values, **more},
     )
-    CommitObject.objects.create(
+    changed = CommitObject.objects.create(
         commit=made, operation="UPDATE", resource="configmaps", namespace=row.namespace, name=f"menu-{number}"
     )
+    search.index([(made, [changed])])
     return made
 
 

@@ -50,6 +50,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "narrow rights": {"rbac": {"watchAny": False, "namedSecrets": False}},
     "save in a caller's name": {"rbac": {"impersonate": True}},
+    "single sign-on": {
+        **REPLICATED,
+        "settings": {
+            "oidc_issuer": "https://login.example.com/realms/a",
+            "oidc_client_id": "reverser",
+            "oidc_viewer_groups": "staff",
+            "oidc_operator_groups": "ops",
+        },
+    },
     "no network policies": {"networkPolicy": {"enabled": False}},
     "no budgets": {**REPLICATED, "podDisruptionBudget": {"enabled": False}},
     "no definitions": {"crds": {"install": False}},

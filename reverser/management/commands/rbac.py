@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -36,6 +37,11 @@ class Command(BaseCommand):
             "strong: think about it",
         )
         parser.add_argument(
+            "--people",
+            action="store_true",
+            help="print only the roles of people who log in to the admin: its groups viewer and operator",
+        )
+        parser.add_argument(
             "--service-account",
             default=roles.NAME,
             metavar="NAME",
@@ -44,18 +50,26 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Print, exit. Raises CommandError where the cluster cannot be read."""
-        from gitwriter.manifests.emitter import render_document
+        from reverser.rest.peopleroles import people_roles
         from reverser.wiring import config
 
         settings = config()
         subject = roles.Subject(settings.command_namespace, options["service_account"])
+        if options["people"]:
+            self._print(people_roles(settings.session_user_prefix))
+            return
         try:
             found = _generated(settings, subject) if options["for_rules"] else roles.standard_roles(subject)
         except ReverserError as error:
             raise CommandError(f"the cluster cannot be read: {error}") from error
         if options["impersonate"]:
             found = [*found, *roles.impersonation_roles(subject)]
-        documents = (render_document(manifest).decode() for manifest in found)
+        self._print(found)
+
+    def _print(self, manifests: Sequence[roles.Manifest]) -> None:
+        from gitwriter.manifests.emitter import render_document
+
+        documents = (render_document(manifest).decode() for manifest in manifests)
         self.stdout.write("---\n".join(documents), ending="")
 
 

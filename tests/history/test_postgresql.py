@@ -1,0 +1,144 @@
+"""History, pages and REST on PostgreSQL: the same tests, and what only a database server can show.
+
+The server is the tests' own, see ``tests/postgresql.py``. Suites run in a process of their own, because
+a process has one database.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.postgresql import PostgreSQL, postgresql
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = (
+    "tests/history/test_projector.py",
+    "tests/history/test_search.py",
+    "tests/dashboard/test_pages.py",
+    "tests/dashboard/test_oidc.py",
+    "tests/rest/test_api.py",
+)
+# Of the others what asks the database for more than a row.
+CHOSEN = "history or pages or login or account or groups or commits or cursor or one_object or gone"
+PROCESSES = 3
+
+# One server for all of these, so one test process.
+pytestmark = [pytest.mark.xdist_group("postgresql"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    """A PostgreSQL of this test process."""
+    with postgresql() as found:
+        yield found
+
+
+@pytest.fixture
+def environment(server: PostgreSQL, tmp_path: Path) -> dict[str, str]:
+    """For processes of the product whose history is in a new and empty database."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        "REVERSER_DATABASE_URL": server.url(server.create_database()),
+        "REVERSER_STATE_DIR": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "reverser.settings",
+    }
+
+
+def _run(environment: dict[str, str], *command: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _ended(children: list[subprocess.Popen[str]]) -> list[str]:
+    told = [child.communicate(timeout=560)[0] for child in children]
+    assert [child.returncode for child in children] == [0] * len(children), "\n".join(told)[-6000:]
+    return told
+
+
+def test_suite(environment: dict[str, str]) -> None:
+    """Whatever holds on SQLite."""
+    _ended(
+        [
+            _run(
+                environment,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "--create-db",
+                "-k",
+                CHOSEN,
+                *SUITE,
+            )
+        ]
+    )
+
+
+def test_replicas_migrate_at_once(environment: dict[str, str], server: PostgreSQL) -> None:
+    """Several processes start on an empty database at the same moment: each ends well, and each migration
+    was applied once.
+    """
+    _ended([_run(environment, "manage.py", "prepare_database", "--wait", "300") for _ in range(PROCESSES)])
+
+    _ended([_run(environment, "manage.py", "migrate", "--check")])
+    name = environment["REVERSER_DATABASE_URL"].rsplit("/", 1)[1]
+    with server.connect(name) as connection:
+        twice = connection.execute(
+            "SELECT app, name FROM django_migrations GROUP BY app, name HAVING COUNT(*) > 1"
+        ).fetchall()
+        groups = connection.execute("SELECT name FROM auth_group ORDER BY name").fetchall()
+    assert twice == []
+    assert groups == [("operator",), ("viewer",)]
+
+
+PROJECT = """
+import sys, time
+import django
+django.setup()
+from reverser.history.models import Commit
+from reverser.history.projector import project_outcomes
+from tests.history.test_projector import Source, outcome
+source = Source(*(outcome(number) for number in range(400)))
+# All begin together.
+time.sleep(max(0.0, float(sys.argv[1]) - time.time()))
+ends = time.monotonic() + 240
+while Commit.objects.count() < 400 and time.monotonic() < ends:
+    project_outcomes(source, count=7)
+"""
+
+
+def test_several_project_at_once(environment: dict[str, str], server: PostgreSQL) -> None:
+    """Replicas that both believe to lead write each outcome once, and leave nothing out."""
+    import time
+
+    _ended([_run(environment, "manage.py", "prepare_database")])
+
+    begin = str(time.time() + 5)
+    _ended([_run(environment, "-c", PROJECT, begin) for _ in range(PROCESSES)])
+
+    name = environment["REVERSER_DATABASE_URL"].rsplit("/", 1)[1]
+    with server.connect(name) as connection:
+        rows = [
+            connection.execute(f"SELECT COUNT(*), COUNT(DISTINCT {column}) FROM {table}").fetchone()
+            for table, column in (
+                ("history_commit", "outcome"),
+                ("history_commitobject", "commit_id"),
+                ("history_committext", "commit_id"),
+            )
+        ]
+        position = connection.execute("SELECT position FROM history_projectorposition").fetchall()
+    assert rows == [(400, 400)] * 3
+    assert position == [("400-0",)]
