@@ -100,10 +100,10 @@ def parse_sensitive_resources(value: str) -> frozenset[str]:
     for entry in value.split(","):
         parts = [part.strip().lower() for part in entry.split("/")]
         if not entry.strip():
-            raise ValueError(f"invalid additional sensitive resource {entry!r}: it is empty")
+            raise ValueError(f'invalid additional sensitive resource "{entry}": it is empty')
         if len(parts) > 2 or not all(parts):
             raise ValueError(
-                f"invalid additional sensitive resource {entry!r}: write resource or group/resource"
+                f'invalid additional sensitive resource "{entry}": write resource or group/resource'
             )
         found.add("/".join(parts))
     return frozenset(found)

@@ -140,7 +140,7 @@ class Sealer:
         if not done.ok:
             raise ResourceRefused(
                 "EncryptionFailed",
-                f"secret encryption failed: sops ended with code {done.returncode}; "
+                f"secret encryption failed: sops (3.9 or newer is needed) ended with code {done.returncode}; "
                 "the resource is not written",
             )
         return done.stdout

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reverser.config import SETTINGS, load_config, variable_name
+from reverser.config import SETTINGS, load_config, parse_sensitive_resources, variable_name
 from reverser.errors import SettingsInvalid
 from reverser.quantities import Address
 
@@ -172,3 +172,27 @@ def test_the_command_namespace_is_the_pods() -> None:
     assert load_config({"POD_NAMESPACE": "tools"}).command_namespace == "tools"
     environ = {"POD_NAMESPACE": "tools", "REVERSER_COMMAND_NAMESPACE": "mine"}
     assert load_config(environ).command_namespace == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {"secrets"}),
+        ("secrets", {"secrets"}),
+        ("core.acme.io/TenantSecrets, credentials", {"core.acme.io/tenantsecrets", "credentials", "secrets"}),
+        (" A/B ,a/b", {"a/b", "secrets"}),
+    ],
+)
+def test_sensitive_types(text: str, expected: set[str]) -> None:
+    """E1: case-folded, trimmed, each once; core Secrets always."""
+    assert parse_sensitive_resources(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"), [("a/b/c", "a/b/c"), ("/x", "/x"), ("x/", "x/"), ("x,", ""), ("a,,b", "")]
+)
+def test_malformed_sensitive_types(text: str, entry: str) -> None:
+    """E1: a start with one is refused, and the entry is named."""
+    with pytest.raises(SettingsInvalid) as caught:
+        load_config({variable_name("additional_sensitive_resources"): text})
+    assert f'invalid additional sensitive resource "{entry}": ' in str(caught.value.problems)
