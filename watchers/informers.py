@@ -91,11 +91,13 @@ class Informer(Generic[T]):
             try:
                 if not version:
                     version = await self._list()
-                    failures = 0
                 version = await self._follow(version)
                 failures = 0
-            except KubeGone:
+            except KubeGone as error:
                 version = ""
+                failures += 1
+                if failures > 1:
+                    await asyncio.sleep(self._pause(error, failures - 1))
             except ReverserError as error:
                 failures += 1
                 if failures in {1, 5}:
@@ -110,14 +112,18 @@ class Informer(Generic[T]):
         return max(wait, asked or 0.0)
 
     async def _list(self) -> str:
-        page = await self._kube.list(self._path)
-        fresh = {_key(obj): obj for obj in page.items}
-        for key in [key for key in self._items if key not in fresh]:
+        """Reads everything page by page, so that only what ``transform`` keeps is held."""
+        found: set[str] = set()
+        version = ""
+        async for page in self._kube.pages(self._path):
+            for obj in page.items:
+                found.add(_key(obj))
+                self._put(_key(obj), obj)
+            version = page.resource_version
+        for key in self._items.keys() - found:
             self._drop(key)
-        for key, obj in fresh.items():
-            self._put(key, obj)
         self._synced.set()
-        return page.resource_version
+        return version
 
     async def _follow(self, version: str) -> str:
         """Applies events until the server closes the watch; returns the version to go on from."""

@@ -22,6 +22,7 @@ from reverser.kube.requests import (
     DEFAULT_TIMEOUT,
     LIST_RESTARTS,
     PAGE_SIZE,
+    CertificateRejected,
     KubeList,
     Patch,
     Request,
@@ -223,7 +224,13 @@ class AsyncKube:
     async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         for attempt in (1, 2):
             generation = self._generation
-            response = await self._send(request, limits)
+            try:
+                response = await self._send(request, limits)
+            except CertificateRejected:
+                # The authority may have been replaced, and its file with it.
+                if attempt == 2 or not await self._renew(generation):
+                    raise
+                continue
             if response.status < 300:
                 return response
             if response.status == 401 and attempt == 1:
@@ -255,6 +262,10 @@ class AsyncKube:
                 proxy=config.proxy,
                 server_hostname=config.server_name,
             )
+        except aiohttp.ClientSSLError as error:
+            raise CertificateRejected(
+                f"{request.name}: no TLS connection to {config.host}: {_words(error)}; check the CA"
+            ) from error
         except _LOST as error:
             raise KubeUnavailable(
                 f"{request.name}: {config.host} does not answer: {_words(error)}"
@@ -267,16 +278,19 @@ class AsyncKube:
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
         return self._session
 
-    async def _renew(self, generation: int) -> None:
-        """Reads the credentials again, once for all requests that met a 401 at the same time."""
+    async def _renew(self, generation: int) -> bool:
+        """Reads the credentials again, once for all requests that were refused at the same time; whether
+        the address, the authority or the certificate are others now.
+        """
         async with self._renewing:
             if generation != self._generation:
-                return
+                return True
             changed = await asyncio.to_thread(self._config.reload)
             self._generation += 1
             if changed and self._session is not None:
                 self._retired.append(self._session)
                 self._session = None
+            return changed
 
     async def close(self) -> None:
         """Closes every connection, open watches included."""

@@ -36,6 +36,8 @@ class KubeConfig:
         self._context = context
         self._lock = threading.Lock()
         self._configuration, self._extra, self.blocking = _read(kubeconfig, context)
+        self._in_use = self._connection()
+        """Address and certificates as the newest TLS context has them; their files may be others by now."""
 
     @classmethod
     def load(cls, kubeconfig: str | None = None, context: str | None = None) -> KubeConfig:
@@ -75,6 +77,7 @@ class KubeConfig:
     def tls(self) -> ssl.SSLContext | None:
         """A TLS context, or None for plain HTTP. Raises SettingsInvalid for unusable certificates."""
         configuration = self._configuration
+        self._in_use = self._connection()
         if not self.host.startswith("https"):
             return None
         try:
@@ -101,8 +104,9 @@ class KubeConfig:
         return self._configuration.tls_server_name or None
 
     def reload(self) -> bool:
-        """Reads everything again; true when the TLS material or address changed. Raises KubeUnavailable."""
-        before = self._connection()
+        """Reads everything again; true when the address or the certificates are others than those of the
+        newest TLS context. Raises KubeUnavailable.
+        """
         try:
             fresh = _read(self._kubeconfig, self._context)
         except SettingsInvalid as error:
@@ -111,7 +115,7 @@ class KubeConfig:
             ) from error
         with self._lock:
             self._configuration, self._extra, self.blocking = fresh
-        return self._connection() != before
+        return self._connection() != self._in_use
 
     def _connection(self) -> tuple[Any, ...]:
         configuration = self._configuration

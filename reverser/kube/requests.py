@@ -17,6 +17,10 @@ PAGE_SIZE = 500
 LIST_RESTARTS = 5
 
 
+class CertificateRejected(KubeUnavailable):
+    """No TLS connection: the server's certificate is not signed by the authority that is known here."""
+
+
 class Patch(Enum):
     """Content types of a patch."""
 

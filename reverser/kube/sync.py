@@ -21,6 +21,7 @@ from reverser.kube.requests import (
     DEFAULT_TIMEOUT,
     LIST_RESTARTS,
     PAGE_SIZE,
+    CertificateRejected,
     Impersonation,
     KubeList,
     Patch,
@@ -136,7 +137,13 @@ class Kube:
         """The body of a successful answer. Raises the error tree's class for every other answer."""
         payload, extra = encode_body(body, content_type)
         request = Request(method, path, query, payload, {**extra, **(headers or {})}, acting_as)
-        status, answer, wait = self._send(request, timeout)
+        try:
+            status, answer, wait = self._send(request, timeout)
+        except CertificateRejected:
+            # The authority may have been replaced, and its file with it.
+            if not self._renew():
+                raise
+            status, answer, wait = self._send(request, timeout)
         if status == 401:
             self._renew()
             status, answer, wait = self._send(request, timeout)
@@ -157,6 +164,10 @@ class Kube:
                 redirect=False,
             )
             return answer.status, answer.data, answer.headers.get("Retry-After")
+        except urllib3.exceptions.SSLError as error:
+            raise CertificateRejected(
+                f"{request.name}: no TLS connection to {self._config.host}: {error}; check the CA"
+            ) from error
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailable(f"{request.name}: {self._config.host} does not answer: {error}") from error
 
@@ -170,10 +181,13 @@ class Kube:
                 headers.add("Impersonate-Group", group)
         return headers
 
-    def _renew(self) -> None:
-        if self._config.reload():
+    def _renew(self) -> bool:
+        """Reads the credentials again; whether the address, the authority or the certificate changed."""
+        changed = self._config.reload()
+        if changed:
             with self._lock:
                 self._pool = _pool(self._config)
+        return changed
 
     def close(self) -> None:
         """Closes pooled connections; the client is not used afterwards."""

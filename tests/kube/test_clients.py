@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import web
 
 from reverser.errors import (
@@ -20,6 +21,8 @@ from reverser.errors import (
     SettingsInvalid,
 )
 from reverser.kube.client import AsyncKube, Kube, KubeConfig, Patch
+from reverser.sandbox.pki import Authority
+from reverser.sandbox.thread import SandboxServer
 
 from .conftest import ScriptedServer
 
@@ -298,3 +301,25 @@ def test_impersonation_of_the_kubeconfig_is_kept(kubeconfig: Write) -> None:
     config = KubeConfig.load(kubeconfig("http://127.0.0.1:1", token="t", **{"as": "ada", "as-groups": ["g"]}))
     assert config.headers()["Impersonate-User"] == "ada"
     assert config.headers()["Impersonate-Group"] == "g"
+
+
+async def test_an_authority_that_is_replaced(tmp_path: Path) -> None:
+    """The CA file changes under a running process: it is read again when a certificate is not accepted;
+    while it is the wrong one, the message says what to look at.
+    """
+    with SandboxServer() as cluster:
+        authority, path = tmp_path / "ca.crt", tmp_path / "kubeconfig"
+        document = yaml.safe_load(cluster.kubeconfig_path.read_text())
+        document["clusters"][0]["cluster"] = {"server": cluster.url, "certificate-authority": str(authority)}
+        document["users"][0]["user"] = {"token": cluster.token}
+        path.write_text(yaml.safe_dump(document))
+        authority.write_bytes(Authority().pair.cert)
+        kube, blocking = AsyncKube(KubeConfig.load(str(path))), Kube(KubeConfig.load(str(path)))
+        for call in (kube.get("/api"), asyncio.to_thread(blocking.get, "/api")):
+            with pytest.raises(KubeUnavailable, match="check the CA"):
+                await call
+        authority.write_bytes(cluster.ca_cert)
+        assert (await kube.get("/api"))["kind"] == "APIVersions"
+        assert (await asyncio.to_thread(blocking.get, "/api"))["kind"] == "APIVersions"
+        await kube.close()
+        blocking.close()

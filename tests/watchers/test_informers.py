@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from reverser.kube.client import AsyncKube
@@ -85,4 +86,36 @@ async def test_a_status_alone_wakes_nobody(cluster: Cluster) -> None:
     await eventually(changed, "the spec change is known")
     assert len(calls) == before + 1
     await kinds.stop()
+    await kube.close()
+
+
+async def test_a_history_that_is_always_gone_is_no_tight_loop(cluster: Cluster) -> None:
+    """Pain 64: a server that answers 410 to every watch is listed again with growing pauses."""
+    faults = cluster.server.faults
+    asked: list[str] = []
+    take = faults.take_answer
+
+    def noting(method: str, target: str) -> Any:
+        if "configmaps" in target:
+            asked.append(target)
+        return take(method, target)
+
+    faults.take_answer = noting  # type: ignore[method-assign]
+    faults.answer(410, r"configmaps\?.*watch", times=None)
+    cluster.create("a", v="1")
+    kube = await AsyncKube.connect(cluster.kubeconfig)
+    informer = Informer(kube, core_path("configmaps", namespace="shop"), dict, timing=FAST)
+    informer.start()
+    assert await informer.wait_synced(10)
+    asked.clear()
+    await asyncio.sleep(1.0)
+    assert len(asked) < 20
+    faults.clear()
+    cluster.create("b", v="1")
+
+    async def followed() -> bool:
+        return len(informer.items()) == 2
+
+    await eventually(followed, "it follows again")
+    await informer.stop()
     await kube.close()
