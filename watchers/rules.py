@@ -9,14 +9,15 @@ that selects nothing gets one explanation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reverser.kinds.model import Rule, WatchRule
 from reverser.store.model import ALL_OPERATIONS, Operation
-from watchers.registry import Reason, Registry, TypeRecord
+from watchers.registry import Reason, Registry, TypeRecord, Verdict
 
 EXPLANATION_LIMIT = 5
+NOTHING_RUNS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Resolution:
 
     claims: tuple[Claim, ...]
     explanations: tuple[Explanation, ...]
+    unexplained: int = 0
+    """Misses beyond those five."""
 
     @property
     def types(self) -> int:
@@ -50,14 +53,14 @@ class Resolution:
         return len({claim.record.group_resource for claim in self.claims})
 
 
-def resolve(rule: WatchRule, registry: Registry) -> Resolution:
-    """Claims and explanations of one rule object."""
+def resolve(rule: WatchRule, registry: Registry, running: Mapping[str, str] = NOTHING_RUNS) -> Resolution:
+    """Claims and explanations of one rule object. ``running``: see ``best_versions``."""
     claims: dict[tuple[object, ...], Claim] = {}
     misses: list[Explanation] = []
     for entry in rule.rules:
         operations = parse_operations(entry.operations)
         for selector in entry.resources:
-            found, miss = _select(selector.strip().lower(), entry, registry, cluster=rule.cluster)
+            found, miss = _select(selector.strip().lower(), entry, registry, running, cluster=rule.cluster)
             if miss is not None:
                 misses.append(miss)
             for record in found:
@@ -65,7 +68,8 @@ def resolve(rule: WatchRule, registry: Registry) -> Resolution:
                 before = claims.get((record.key, namespace))
                 union = operations | before.operations if before is not None else operations
                 claims[(record.key, namespace)] = Claim(record, namespace, union)
-    return Resolution(tuple(claims.values()), tuple(misses[:EXPLANATION_LIMIT]))
+    shown = tuple(misses[:EXPLANATION_LIMIT])
+    return Resolution(tuple(claims.values()), shown, len(misses) - len(shown))
 
 
 def parse_operations(operations: Iterable[str]) -> frozenset[Operation]:
@@ -77,7 +81,7 @@ def parse_operations(operations: Iterable[str]) -> frozenset[Operation]:
 
 
 def _select(
-    selector: str, entry: Rule, registry: Registry, *, cluster: bool
+    selector: str, entry: Rule, registry: Registry, running: Mapping[str, str], *, cluster: bool
 ) -> tuple[tuple[TypeRecord, ...], Explanation | None]:
     namespaced = not cluster or entry.scope != "Cluster"
     wildcard = selector == "*"
@@ -95,23 +99,37 @@ def _select(
         return (), Explanation(selector, "Ambiguous", text)
     if entry.api_versions:
         return tuple(chosen), None
-    return best_versions(chosen), None
+    return best_versions(chosen, running), None
 
 
-def best_versions(records: Iterable[TypeRecord]) -> tuple[TypeRecord, ...]:
+def best_versions(
+    records: Iterable[TypeRecord], running: Mapping[str, str] = NOTHING_RUNS
+) -> tuple[TypeRecord, ...]:
     """One version of each (group, resource): the preferred one where it is there, else the most stable
     and newest.
+
+    ``running`` has the versions that are watched now, by group and resource. One that is not served for a
+    moment is not left for another before its grace has ended; without it, what is served goes before what is
+    only remembered.
     """
     best: dict[str, TypeRecord] = {}
     for record in records:
-        current = best.get(record.group_resource)
-        if current is None or _rank(record) > _rank(current):
-            best[record.group_resource] = record
+        name = record.group_resource
+        current = best.get(name)
+        if current is None or _rank(record, running.get(name)) > _rank(current, running.get(name)):
+            best[name] = record
     return tuple(best[name] for name in sorted(best))
 
 
-def _rank(record: TypeRecord) -> tuple[bool, tuple[int, int, int, str]]:
-    return (record.resource.preferred, version_priority(record.resource.version))
+def _rank(record: TypeRecord, watched: str | None) -> tuple[bool, bool, bool, tuple[int, int, int, str]]:
+    retained = record.verdict is Verdict.RETAINED
+    version = record.resource.version
+    return (
+        retained and version == watched,
+        not retained,
+        record.resource.preferred,
+        version_priority(version),
+    )
 
 
 _VERSION = re.compile(r"^v(\d+)(?:(alpha|beta)(\d+))?$")

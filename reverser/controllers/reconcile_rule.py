@@ -18,6 +18,7 @@ from reverser.store import AsyncStore
 from watchers.registry import Registry
 from watchers.rules import resolve
 
+SHOWN_FAILING = 3
 STARTING = 30.0
 """Seconds for which what an earlier process said of a rule stands while the API surface is being read."""
 
@@ -36,7 +37,29 @@ def resolution_of(rule: WatchRule, registry: Registry) -> Resolution | None:
         )
         for claim in found.claims
     )
-    return Resolution(claims, tuple(item.message for item in found.explanations))
+    explanations = [item.message for item in found.explanations]
+    if found.unexplained:
+        explanations.append(f"and {found.unexplained} more selector(s) that match nothing")
+    explanations += _blind_spots(rule, registry, missed=bool(explanations))
+    return Resolution(claims, tuple(explanations))
+
+
+def _blind_spots(rule: WatchRule, registry: Registry, *, missed: bool) -> list[str]:
+    """The group versions whose discovery fails and that this rule may want types of."""
+
+    def concerned(group: str) -> bool:
+        for entry in rule.rules:
+            anything = missed or "*" in entry.resources
+            if group in entry.api_groups or (anything and (not entry.api_groups or "*" in entry.api_groups)):
+                return True
+        return False
+
+    failing = sorted(f"{group}/{version}" for group, version in registry.degraded if concerned(group))
+    if not failing:
+        return []
+    more = f" and {len(failing) - SHOWN_FAILING} more" if len(failing) > SHOWN_FAILING else ""
+    names = ", ".join(failing[:SHOWN_FAILING])
+    return [f"discovery of {names}{more} fails; what is known of these types stays, nothing is deleted"]
 
 
 class RuleReconciler:

@@ -236,12 +236,12 @@ class ControllerRuntime:
                 await asyncio.sleep(2.0)
 
     async def _follow_registry(self) -> None:
-        """Look at all rules and targets when the served types changed."""
-        known = (-1, False)
+        """Look at all rules and targets when the served types, or what cannot be discovered, changed."""
+        known: tuple[object, ...] = ()
         while True:
             registry = self._registry()
-            if (registry.revision, registry.ready) != known:
-                known = (registry.revision, registry.ready)
+            if (registry.revision, registry.ready, registry.degraded) != known:
+                known = (registry.revision, registry.ready, registry.degraded)
                 for rule in self.world.rules():
                     self._add(rule_key(rule))
                 for name in self.world.keys(TARGETS):

@@ -339,6 +339,7 @@ def test_explanations_are_bounded() -> None:
     """B16: at most five."""
     found = resolve(rule(resources=tuple(f"no{i}" for i in range(9))), WORLD)
     assert len(found.explanations) == 5
+    assert found.unexplained == 4
     assert found.types == 0
 
 
@@ -378,3 +379,27 @@ def test_operations() -> None:
     for given in (frozenset(), frozenset({"*", "CREATE"})):
         (claim,) = resolve(rule(resources=("configmaps",), operations=given), WORLD).claims
         assert claim.operations == ALL_OPERATIONS
+
+
+def test_a_version_that_blinks_is_not_left_for_another() -> None:
+    """A2, C13: while a watched version is missing the watch waits for it, though another one is served and
+    preferred meanwhile; after its grace, and for a watch that is new, what is served is taken.
+    """
+    one, two = served("gizmos", "Gizmo", "lab.test", "v1"), served("gizmos", "Gizmo", "lab.test", "v2")
+    preferred = replace(one, preferred=True)
+    both = judge(Registry(), facts(preferred, two), 0.0)
+    blink = judge(both, facts(replace(two, preferred=True), scanned=(("lab.test", "v1"),)), 30.0)
+    over = judge(blink, facts(replace(two, preferred=True), scanned=(("lab.test", "v1"),)), 91.0)
+    back = judge(blink, facts(preferred, scanned=(("lab.test", "v2"),)), 60.0)
+
+    def chosen(registry: Registry, *watched: str) -> str:
+        running = {"lab.test/gizmos": version for version in watched}
+        (record,) = best_versions(registry.versions("lab.test", "gizmos"), running)
+        return record.resource.version
+
+    assert chosen(both, "v1") == "v1"
+    assert chosen(blink, "v1") == "v1"
+    assert chosen(blink) == "v2"
+    assert chosen(over, "v1") == "v2"
+    assert chosen(back, "v1") == "v1"
+    assert chosen(back) == "v1"
