@@ -64,7 +64,14 @@ def test_a_secret_is_mirrored_sealed(space: Workspace) -> None:
     assert [entry["recipient"] for entry in document["sops"]["age"]] == recipients
     plain = decrypted(text, identity)
     assert (plain["data"], plain["type"]) == (live_data(space, "safe"), "Opaque")
-    assert [path for path in space.git.files() if "safe" in path] == [space.file("safe", **SEALED)]
+    assert [path for path in space.git.files() if "/secrets/" in path] == [space.file("safe", **SEALED)]
+    until(
+        lambda: "secrets" in space.condition("gittargets", "gt", "EncryptionConfigured").get("message", ""),
+        "the Secret with the key of this very target is named",
+    )
+    message = space.condition("gittargets", "gt", "EncryptionConfigured")["message"]
+    assert f"secrets {space.namespace}/age (OwnAgeKey)" in message
+    assert space.is_condition("gittargets", "gt", "EncryptionConfigured", "True", "OK")
 
     path = space.path("secrets", "safe")
     space.kube.patch(path, {"metadata": {"annotations": {"kubectl.kubernetes.io/x": "1"}}})
@@ -108,6 +115,42 @@ def test_secrets_wait_for_encryption_and_others_do_not(space: Workspace) -> None
         "the condition no longer names the Secret",
         40,
     )
+
+
+def test_an_edited_sealed_file_is_sealed_again(space: Workspace) -> None:
+    """J20 of the journal: what a person did to a sealed file (garbled it, so that its MAC is wrong; sealed
+    it for somebody else) is replaced from the cluster by the next replay, and untouched neighbours stay.
+    """
+    names = ("garbled", "foreign", "kept")
+    for name in names:
+        secret(space, name, {"pin": f"{MARKER}-{name}"})
+    sealed_secrets(space)
+    texts = {name: space.in_git(name, **SEALED) for name in names}
+    identity = age_identity(space)
+    stranger = str(pyrage.x25519.Identity.generate().to_public())
+    swapped = re.sub(rb"ENC\[AES256_GCM,data:[^,]*,", b"ENC[AES256_GCM,data:AAAA,", texts["garbled"])
+    foreign = Sealer().seal(plain_secret(space, "foreign", "other").encode(), [stranger])
+    space.seed(
+        {
+            space.file("garbled", **SEALED): swapped.decode(),
+            space.file("foreign", **SEALED): foreign.decode(),
+        }
+    )
+    assert not can_read(space.git.read(space.file("garbled", **SEALED)) or b"", identity)
+    commits = len(space.subjects())
+    rules = [{**SECRETS, "operations": ["CREATE", "UPDATE"]}]
+    change(space, "watchrules", "wr", {"rules": rules})  # another rule, so the type is replayed
+
+    def repaired() -> bool:
+        return all(can_read(space.git.read(space.file(name, **SEALED)) or b"", identity) for name in names)
+
+    until(repaired, "all can be read again", 60)
+    for name in names:
+        text = space.git.read(space.file(name, **SEALED)) or b""
+        assert decrypted(text, identity)["data"] == live_data(space, name)
+    assert space.git.read(space.file("kept", **SEALED)) == texts["kept"]
+    space.quiet(4)
+    assert len(space.subjects()) == commits + 1
 
 
 def test_awkward_values(space: Workspace) -> None:
