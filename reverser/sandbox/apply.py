@@ -8,7 +8,7 @@ import copy
 import json
 from typing import Any
 
-from reverser.sandbox.managed import Path, fields_of, in_order, to_fields, to_paths
+from reverser.sandbox.managed import Path, as_held, fields_of, in_order, to_fields, to_paths
 from reverser.sandbox.mergekeys import ListStrategy, MergeNode
 from reverser.sandbox.status import ApiError
 
@@ -36,7 +36,7 @@ def apply_patch(
     held = dict(fields_of(live, schema)) if live is not None else {}
     entries: list[Obj] = list((live or {}).get("metadata", {}).get("managedFields") or [])
     mine = [e for e in entries if _is_mine(e, manager, subresource)]
-    others = [(e, to_paths(e.get("fieldsV1") or {})) for e in entries if e not in mine]
+    others = [(e, as_held(to_paths(e.get("fieldsV1") or {}), held)) for e in entries if e not in mine]
     clashes = [
         (entry, sorted(p for p in paths & wanted.keys() if p in held and held[p] != wanted[p]))
         for entry, paths in others

@@ -11,9 +11,10 @@ import yaml
 from reverser.sandbox.audit import AuditDraft
 from reverser.sandbox.authn import User
 from reverser.sandbox.builtindecode import DecodeError, decode_builtin
+from reverser.sandbox.causes import Cause
 from reverser.sandbox.registry import Resource
 from reverser.sandbox.requestinfo import RequestInfo
-from reverser.sandbox.status import ApiError, bad_request, qualified, unsupported_media
+from reverser.sandbox.status import ApiError, bad_request, invalid, qualified, unsupported_media
 from reverser.sandbox.wire import MEDIA_TYPE as PROTOBUF
 from reverser.sandbox.wire import decode_object as decode_protobuf
 
@@ -96,7 +97,7 @@ def decode_object(call: Call) -> Obj:
     if not isinstance(obj, dict):
         raise bad_request(
             f"the object provided is unrecognized (must be of type {expected}): couldn't get version/kind; "
-            f"json parse error: json: cannot unmarshal {_go_type(obj)} into Go value of type "
+            f"json parse error: json: cannot unmarshal {go_type(obj)} into Go value of type "
             "struct { APIVersion string; Kind string }"
         )
     kind, version = obj.get("kind"), obj.get("apiVersion")
@@ -104,30 +105,79 @@ def decode_object(call: Call) -> Obj:
         missing = "Kind" if not kind else "apiVersion"
         raise bad_request(f"Object '{missing}' is missing in '{call.body.decode(errors='replace')[:1024]}'")
     kind, version = kind or expected, version or rtype.group_version
-    if kind != expected:
-        raise bad_request(_wrong_kind(kind, version, call))
     if version != rtype.group_version:
         raise bad_request(
             f"the API version in the data ({version}) does not match the expected API version "
             f"({rtype.group_version})"
         )
-    metadata = obj.get("metadata")
-    if metadata is None:
-        metadata = {}
-    if not isinstance(metadata, dict):
-        raise bad_request(
-            f'{expected} in version "{rtype.version}" cannot be handled as a {expected}: json: cannot '
-            f"unmarshal {_go_type(metadata)} into Go struct field {expected}.metadata of type v1.ObjectMeta"
-        )
+    check_kind(call, obj | {"kind": kind, "apiVersion": version})
+    check_metadata_types(call, obj)
+    metadata = obj.get("metadata") or {}
     head: Obj = {"kind": kind, "apiVersion": version, "metadata": without_nulls(metadata)}
     rest = obj if call.resource.crd is not None else without_nulls(obj)
     return decoded_builtin(call, head | {key: value for key, value in rest.items() if key not in head})
 
 
-def decoded_builtin(call: Call, obj: Obj) -> Obj:
+def check_kind(call: Call, obj: Obj) -> None:
+    """Raises where the object is of another kind or version: 400 for built-in types, 422 for custom ones."""
+    rtype, kind, version = call.resource.rtype, obj.get("kind") or "", obj.get("apiVersion") or ""
+    if (kind, version) == (rtype.kind, rtype.group_version):
+        return
+    if call.resource.crd is None:
+        raise bad_request(_wrong_kind(kind, version, call))
+    causes = [
+        Cause(field, "FieldValueInvalid", f'Invalid value: "{given}": must be {wanted}')
+        for field, given, wanted in (
+            ("kind", kind, rtype.kind),
+            ("apiVersion", version, rtype.group_version),
+        )
+        if given != wanted
+    ]
+    name = (obj.get("metadata") or {}).get("name", "")
+    raise invalid(rtype.group, kind, name, causes)
+
+
+_STRING_MAPS = ("labels", "annotations")
+_LISTS = {"finalizers": "[]string", "ownerReferences": "[]v1.OwnerReference"}
+
+
+def check_metadata_types(call: Call, obj: Obj, *, patched: bool = False) -> None:
+    """Raises for metadata of the wrong type: 400, or 422 about the result of a patch."""
+    metadata = obj.get("metadata")
+    said = ""
+    if metadata is not None and not isinstance(metadata, dict):
+        said = f"json: cannot unmarshal {go_type(metadata)} into Go value of type v1.ObjectMeta"
+    for key, value in metadata.items() if isinstance(metadata, dict) else ():
+        wrong, wanted = None, "string"
+        if key in _STRING_MAPS and isinstance(value, dict):
+            wrong = next((v for v in value.values() if v is not None and not isinstance(v, str)), None)
+        elif key in _STRING_MAPS and value is not None:
+            wrong, wanted = value, "map[string]string"
+        elif key in _LISTS and value is not None and not isinstance(value, list):
+            wrong, wanted = value, _LISTS[key]
+        if wrong is not None:
+            given = go_type(wrong)
+            said = f"json: cannot unmarshal {given} into Go struct field ObjectMeta.{key} of type {wanted}"
+    if said:
+        raise undecodable(call, obj, said, patched=patched)
+
+
+def undecodable(call: Call, obj: Any, said: str, *, patched: bool) -> ApiError:
+    """400 for a body that does not fit its type, 422 for a patch that makes such an object."""
+    rtype = call.resource.rtype
+    if not patched:
+        return bad_request(
+            f'{rtype.kind} in version "{rtype.version}" cannot be handled as a {rtype.kind}: {said}'
+        )
+    shown = json.dumps(json.dumps(obj, separators=(",", ":")))
+    return invalid("", "", "", [Cause("patch", "FieldValueInvalid", f"Invalid value: {shown}: {said}")])
+
+
+def decoded_builtin(call: Call, obj: Obj, *, patched: bool = False) -> Obj:
     """A built-in object without the fields its type does not have; a custom resource as it is.
 
-    Raises 400 for a value of the wrong type, and for unknown fields where `fieldValidation` is strict.
+    Raises 400 (422 for what a patch has made) for a value of the wrong type, and 400 for unknown fields where
+    `fieldValidation` is strict.
     """
     rtype = call.resource.rtype
     if call.resource.crd is not None:
@@ -135,10 +185,8 @@ def decoded_builtin(call: Call, obj: Obj) -> Obj:
     try:
         decoded, unknown = decode_builtin(rtype.group, rtype.version, rtype.kind, obj)
     except DecodeError as error:
-        raise bad_request(
-            f'{rtype.kind} in version "{rtype.version}" cannot be handled as a {rtype.kind}: {error}'
-        ) from error
-    report_unknown(call, unknown)
+        raise undecodable(call, obj, str(error), patched=patched) from error
+    report_unknown(call, unknown, patched=obj if patched else None)
     return decoded
 
 
@@ -170,23 +218,20 @@ def check_place(call: Call, obj: Obj) -> None:
             )
 
 
-def unknown_fields(call: Call, before: Obj, after: Obj) -> None:
+def unknown_fields(call: Call, before: Obj, after: Obj, *, patched: bool = False) -> None:
     """Report what pruning removed: an error with `fieldValidation=Strict`, a warning unless `Ignore`."""
-    report_unknown(call, _lost(before, after, ""))
+    report_unknown(call, _lost(before, after, ""), patched=before if patched else None)
 
 
-def report_unknown(call: Call, paths: Iterable[str]) -> None:
-    """Refuse unknown fields or warn of them, as `fieldValidation` says."""
+def report_unknown(call: Call, paths: Iterable[str], *, patched: Obj | None = None) -> None:
+    """Refuse unknown fields or warn of them, as `fieldValidation` says; ``patched`` is what a patch made."""
     mode = call.query.get("fieldValidation") or "Warn"
     found = [f'unknown field "{path}"' for path in paths]
     if mode == "Ignore" or not found:
         return
     if mode == "Strict":
-        rtype = call.resource.rtype
-        raise bad_request(
-            f'{rtype.kind} in version "{rtype.version}" cannot be handled as a {rtype.kind}: '
-            f"strict decoding error: {', '.join(found)}"
-        )
+        said = f"strict decoding error: {', '.join(found)}"
+        raise undecodable(call, patched, said, patched=patched is not None)
     call.warnings += found
 
 
@@ -205,11 +250,6 @@ def _lost(before: Any, after: Any, path: str) -> list[str]:
 def _wrong_kind(kind: str, version: str, call: Call) -> str:
     expected, group = call.resource.rtype.kind, call.resource.rtype.group
     _, _, short = version.rpartition("/")
-    if call.resource.crd is not None:
-        return (
-            f'{kind} in version "{short}" cannot be handled as a {expected}: '
-            f"the kind of the object ({kind}) does not match the kind of the resource ({expected})"
-        )
     package = (group.split(".", 1)[0] or "core").replace("-", "")
     return (
         f'{kind} in version "{short}" cannot be handled as a {expected}: '
@@ -217,7 +257,8 @@ def _wrong_kind(kind: str, version: str, call: Call) -> str:
     )
 
 
-def _go_type(value: Any) -> str:
+def go_type(value: Any) -> str:
+    """What Go's decoder calls a JSON value."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, list):

@@ -54,7 +54,12 @@ class Deleter:
             test
             for test in (
                 label_selector(call.query.get("labelSelector", "")),
-                field_selector(call.query.get("fieldSelector", ""), rtype.group, rtype.kind),
+                field_selector(
+                    call.query.get("fieldSelector", ""),
+                    rtype.group,
+                    rtype.kind,
+                    custom=resource.crd is not None,
+                ),
             )
             if test is not None
         ]
@@ -154,13 +159,13 @@ def _options(call: Call) -> Obj:
 
 def _check_preconditions(call: Call, options: Obj, live: Obj) -> None:
     wanted, rtype, metadata = options.get("preconditions") or {}, call.resource.rtype, live["metadata"]
-    for field, label, key in (
-        ("uid", "UID", "uid"),
-        ("resourceVersion", "ResourceVersion", "resourceVersion"),
+    for field, label, guess in (
+        ("uid", "UID", "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", "modified"),
     ):
-        if wanted.get(field) and wanted[field] != metadata[key]:
+        if wanted.get(field) and wanted[field] != metadata[field]:
             why = (
-                f"Precondition failed: {label} in precondition: {wanted[field]}, "
-                f"{label} in object meta: {metadata[key]}"
+                f"the {label} in the precondition ({wanted[field]}) does not match the {label} in record "
+                f"({metadata[field]}). The object might have been {guess}"
             )
-            raise conflict(rtype.group, rtype.resource, call.info.name, why)
+            raise conflict(rtype.group, rtype.kind, call.info.name, why)

@@ -7,7 +7,7 @@ field.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from reverser.sandbox.mergekeys import ListStrategy, MergeNode
@@ -57,7 +57,7 @@ def track(
     kept: list[Obj] = []
     own: Obj | None = None
     for entry in entries:
-        paths = to_paths(entry.get("fieldsV1") or {})
+        paths = as_held(to_paths(entry.get("fieldsV1") or {}), before.keys() | after.keys())
         mine = entry["operation"] == "Update" and (
             entry["manager"],
             entry["apiVersion"],
@@ -118,7 +118,17 @@ def to_fields(paths: set[Path]) -> Obj:
         node = fields
         for key in path:
             node = node.setdefault(key, {})
-    return fields
+    return _folded(fields)
+
+
+def _folded(fields: Obj) -> Obj:
+    """A map of which nothing but itself is owned is written as a plain field."""
+    return {key: {} if below == {".": {}} else _folded(below) for key, below in fields.items()}
+
+
+def as_held(paths: set[Path], held: Collection[Path]) -> set[Path]:
+    """Paths out of `fieldsV1` as `fields_of` names them: a plain field may be a map that is owned itself."""
+    return {(*path, ".") if path not in held and (*path, ".") in held else path for path in paths}
 
 
 def _entry(entry: Obj, paths: set[Path], time: str) -> Obj:
@@ -142,15 +152,16 @@ def fields_of(obj: Obj, schema: MergeNode) -> Iterator[tuple[Path, Any]]:
                 if inner not in _NEVER_METADATA:
                     yield from _walk(below, ("f:metadata", f"f:{inner}"), schema.child(key).child(inner))
         else:
-            yield from _walk(value, (f"f:{key}",), schema.child(key))
+            yield from _walk(value, (f"f:{key}",), schema.child(key), maps=schema.schemaless)
 
 
-def _walk(value: Any, path: Path, node: MergeNode) -> Iterator[tuple[Path, Any]]:
+def _walk(value: Any, path: Path, node: MergeNode, *, maps: bool = False) -> Iterator[tuple[Path, Any]]:
+    """``maps``: every map can be owned itself, as in objects whose type has no structures."""
     if isinstance(value, dict) and value:
-        if path[-1] in _MAPS or path[-1].startswith("k:"):
+        if maps or path[-1] in _MAPS or path[-1].startswith("k:"):
             yield (*path, "."), None
         for key, below in value.items():
-            yield from _walk(below, (*path, f"f:{key}"), node.child(key))
+            yield from _walk(below, (*path, f"f:{key}"), node.child(key), maps=maps)
         return
     if isinstance(value, list) and value and node.strategy is not ListStrategy.ATOMIC:
         yield (*path, "."), None
@@ -160,6 +171,6 @@ def _walk(value: Any, path: Path, node: MergeNode) -> Iterator[tuple[Path, Any]]
                 continue
             keys = {k: item.get(k, node.key_defaults.get(k)) for k in node.keys}
             identity = json.dumps(keys, separators=(",", ":"), sort_keys=True)
-            yield from _walk(item, (*path, f"k:{identity}"), node.item())
+            yield from _walk(item, (*path, f"k:{identity}"), node.item(), maps=maps)
         return
     yield path, value

@@ -38,6 +38,8 @@ class MergeNode:
     key_defaults: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     replace_map: bool = False
     retain_keys: bool = False
+    #: Of a whole object: its maps are no structures, so an owner of a field owns the maps it made too.
+    schemaless: bool = False
     children: Mapping[str, "MergeNode"] = field(default_factory=lambda: MappingProxyType({}))
 
     def child(self, name: str) -> "MergeNode":
@@ -119,7 +121,7 @@ def merge_schema_of_crd(schema: Mapping[str, Any]) -> MergeNode:
     """The merge behaviour that an OpenAPI schema states by its list types, metadata included."""
     node = _openapi(schema)
     children = {**node.children, "metadata": _structure("meta/v1.ObjectMeta")}
-    return MergeNode(children=MappingProxyType(children))
+    return MergeNode(children=MappingProxyType(children), schemaless=True)
 
 
 def _openapi(schema: Mapping[str, Any]) -> MergeNode:

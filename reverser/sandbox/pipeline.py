@@ -10,13 +10,14 @@ from reverser.sandbox import authn
 from reverser.sandbox.audit import AuditDraft, AuditLog, stamp, wanted
 from reverser.sandbox.authn import Tokens, User
 from reverser.sandbox.call import Call
+from reverser.sandbox.causes import Cause
 from reverser.sandbox.managed import manager_of
 from reverser.sandbox.rbac import Action, Authorizer, Verdict
 from reverser.sandbox.registry import Registry
 from reverser.sandbox.represent import negotiated
 from reverser.sandbox.requestinfo import RequestInfo, parse
 from reverser.sandbox.resources import Resources
-from reverser.sandbox.status import ApiError, PageNotFound, bad_request, forbidden
+from reverser.sandbox.status import ApiError, PageNotFound, forbidden, invalid
 from reverser.sandbox.surface import Surface
 
 Obj = dict[str, Any]
@@ -114,6 +115,8 @@ class Pipeline:
             return self._plain(request)
         self._surface.check_backend(info.group, info.version)
         resource = self._registry.find(info.group, info.version, info.resource)
+        if resource is None and self._registry.is_builtin(info.group):
+            raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
         if resource is None or (info.verb == "create" and resource.rtype.namespaced and not info.namespace):
             raise PageNotFound
         if info.namespace and not resource.rtype.namespaced and info.resource != "namespaces":
@@ -133,7 +136,13 @@ class Pipeline:
         )
         dry_run = request.query.get("dryRun")
         if dry_run not in (None, "", "All"):
-            raise bad_request(f'Invalid value: "{dry_run}": dryRun must be All')
+            cause = Cause(
+                "dryRun",
+                "FieldValueNotSupported",
+                f'Unsupported value: ["{dry_run}"]: supported values: "All"',
+            )
+            options = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+            raise invalid("meta.k8s.io", options.get(info.verb, "DeleteOptions"), "", [cause])
         form = negotiated(request.header("accept"))
         if info.verb == "watch":
             return Answer(200, "", watch=call)

@@ -39,7 +39,12 @@ def selection(call: Call) -> Selection:
     rtype = call.resource.rtype
     candidates = (
         label_selector(call.query.get("labelSelector", "")),
-        field_selector(call.query.get("fieldSelector", ""), rtype.group, rtype.kind),
+        field_selector(
+            call.query.get("fieldSelector", ""),
+            rtype.group,
+            rtype.kind,
+            custom=call.resource.crd is not None,
+        ),
     )
     tests = [test for test in candidates if test is not None]
     if call.info.name and call.info.verb == "watch":
@@ -96,7 +101,9 @@ class Reader:
             if chosen.sees(obj):
                 items.append(resource.view(obj))
         metadata: Obj = {"resourceVersion": str(version)}
-        if limit and len(items) > limit:
+        # A list that the watch cache may answer with any state comes whole.
+        whole = self._watch_cache and not token and call.query.get("resourceVersion") == "0"
+        if limit and len(items) > limit and not whole:
             left = len(items) - limit
             items = items[:limit]
             metadata["continue"] = _token(version, _key(items[-1]))
@@ -106,7 +113,11 @@ class Reader:
 
     def _moment(self, call: Call, namespace: str | None) -> tuple[int, list[Obj]]:
         match = call.query.get("resourceVersionMatch", "")
-        version = version_of(call.query.get("resourceVersion", ""))
+        text = call.query.get("resourceVersion", "")
+        try:
+            version = version_of(text)
+        except ApiError as error:
+            raise bad_request(f"invalid resource version: {error.message}") from error
         if match and version is None:
             raise invalid_list_options(
                 "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
@@ -148,7 +159,9 @@ def _key(obj: Obj) -> tuple[str, str]:
 
 
 def _limit(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    if text and not text.removeprefix("-").isdigit():
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return max(0, int(text or "0"))
 
 
 def _token(version: int, key: tuple[str, str]) -> str:
@@ -162,4 +175,4 @@ def _from_token(token: str) -> tuple[int, tuple[str, str]]:
         namespace, name = raw["start"]
         return int(raw["rv"]), (str(namespace), str(name))
     except (ValueError, KeyError, TypeError) as error:
-        raise bad_request("continue key is not valid: illegal base64 data") from error
+        raise bad_request("invalid continue token: continue key is not valid") from error

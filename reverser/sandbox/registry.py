@@ -74,6 +74,7 @@ class Resource:
         return obj | {"apiVersion": f"{self.rtype.group}/{self.storage_version}"}
 
 
+_BUILTIN_GROUPS = frozenset(rtype.group for rtype in BUILTIN_TYPES)
 _DEFAULT_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
 
 
@@ -91,6 +92,11 @@ class Registry:
     def find(self, group: str, version: str, resource: str) -> Resource | None:
         """The resource at a URL, or None."""
         return self._found.get((group, version, resource))
+
+    @staticmethod
+    def is_builtin(group: str) -> bool:
+        """Whether the server itself has the group, and not a CustomResourceDefinition."""
+        return group in _BUILTIN_GROUPS
 
     def of_key(self, key: ResourceKey) -> Resource | None:
         """The storage version (or first version) of a stored resource."""

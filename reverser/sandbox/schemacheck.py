@@ -27,7 +27,13 @@ class _Absent:
 
 ABSENT: Final = _Absent()
 _BLOCKING = frozenset(
-    {"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+    {
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+        "FieldValueNotSupported",
+    }
 )
 _NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to "
@@ -95,6 +101,7 @@ def _values(node: Node, value: Json, old: Json, path: str) -> Iterator[Cause]:
     wrong_type = _wrong_type(node, value, path)
     if wrong_type is not None:
         yield wrong_type
+        yield from _enum(node.raw, value, path)
         return
     yield from _scalar(node, value, path)
     if isinstance(value, list):
@@ -126,6 +133,10 @@ def _scalar(node: Node, value: Json, path: str) -> Iterator[Cause]:
             yield c.type_invalid(path, value, f"{body} must be of type {raw['format']}: {c.go_value(value)}")
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _number(raw, value, path)
+    yield from _enum(raw, value, path)
+
+
+def _enum(raw: Any, value: Json, path: str) -> Iterator[Cause]:
     if "enum" in raw and not any(
         type_name(value) == type_name(item) and value == item for item in raw["enum"]
     ):

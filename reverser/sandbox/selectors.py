@@ -73,7 +73,14 @@ def label_selector_object(selector: Obj | None) -> Callable[[dict[str, str]], bo
     return matches
 
 
-def field_selector(text: str, group: str, kind: str) -> Predicate | None:
+def _unknown_field(path: str, *, custom: bool) -> str:
+    """Types with fields of their own, and custom resources, say it in other words than all others."""
+    if custom:
+        return f"field label not supported: {path}"
+    return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+def field_selector(text: str, group: str, kind: str, *, custom: bool = False) -> Predicate | None:
     """A predicate on objects, or None where the selector is empty. Raises 400 for unknown fields."""
     tests: list[tuple[tuple[str, ...], str, bool]] = []
     for part in text.split(","):
@@ -86,7 +93,7 @@ def field_selector(text: str, group: str, kind: str) -> Predicate | None:
         if path not in ("metadata.name", "metadata.namespace") and path not in _FIELDS.get(
             (group, kind), frozenset()
         ):
-            raise bad_request(f"field label not supported: {path}")
+            raise bad_request(_unknown_field(path, custom=custom or (group, kind) in _FIELDS))
         tests.append((tuple(path.split(".")), value, operator != "!="))
     if not tests:
         return None

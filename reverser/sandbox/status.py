@@ -30,7 +30,7 @@ class CauseLike(Protocol):
 
 
 class ApiError(Exception):
-    """An answer other than success; `reason` and `details` are left out of the body where empty."""
+    """An answer other than success; `reason` and `details` are left out of the body where not given."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ApiError(Exception):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             status["details"] = self.details
         status["code"] = self.code
         return status

@@ -118,6 +118,9 @@ def apply_schema_defaults(node: Node, value: Json) -> None:
                 value[key] = copy.deepcopy(sub.default)
             elif missing:
                 value.pop(key, None)
+        if isinstance(node.additional, Node) and not node.additional.nullable:
+            for key in [key for key, item in value.items() if item is None and key not in node.properties]:
+                del value[key]
         for key, item in value.items():
             child = node.child(key)
             if child is not None:

@@ -13,10 +13,14 @@ from reverser.sandbox.admission import Admission, Review
 from reverser.sandbox.apply import apply_patch
 from reverser.sandbox.call import (
     Call,
+    check_kind,
+    check_metadata_types,
     check_place,
     decode_object,
     decoded_builtin,
+    go_type,
     parse_body,
+    undecodable,
     unknown_fields,
     without_nulls,
 )
@@ -142,11 +146,19 @@ class Writer:
         if resource.crd is None:
             accepted.insert(2, STRATEGIC_PATCH)
         if call.content_type not in accepted:
+            if resource.crd is None:
+                raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
             raise unsupported_media(accepted)
         try:
             patch = parse_body(call.body, call.content_type)
         except ValueError as error:
-            raise bad_request(f"error decoding patch: {error}") from error
+            said = str(error).removeprefix("json parse error: ")
+            raise bad_request(f"error decoding patch: {said}") from error
+        if call.content_type in (MERGE_PATCH, STRATEGIC_PATCH) and not isinstance(patch, dict):
+            raise bad_request(
+                f"error decoding patch: json: cannot unmarshal {go_type(patch)} into Go value of type "
+                "map[string]interface {}"
+            )
         call.draft.request_object = patch
         for _ in range(_ATTEMPTS):
             stored = self._storage.get(resource.key, call.namespace, name)
@@ -162,10 +174,13 @@ class Writer:
                 patched = self.patched(call, live, patch)
                 if resource.crd is None:
                     patched = without_nulls(patched)
-            patched = decoded_builtin(call, patched)
-            self._check_identity(call, patched)
+            patched = decoded_builtin(call, patched, patched=True)
+            self._check_identity(call, stored, patched)
             self._check_version(call, stored, patched, needed=False)
-            done = await self._replace(call, stored, self._default(resource, patched, live), entries)
+            desired = self._default(resource, patched, live)
+            if resource.crd is not None:
+                unknown_fields(call, patched, desired, patched=True)
+            done = await self._replace(call, stored, desired, entries)
             if done is not None:
                 return 200, done
         raise conflict(rtype.group, rtype.resource, name)
@@ -182,17 +197,21 @@ class Writer:
             else:
                 result = strategic_merge_patch((rtype.group, rtype.kind), live, patch)
         except PatchError as error:
-            raise ApiError(error.code, error.reason, error.message) from error
-        if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
-            raise bad_request("the patched object has no metadata")
+            details: Obj | None = {} if error.code == 422 else None
+            raise ApiError(error.code, error.reason, error.message, details=details) from error
+        if not isinstance(result, dict):
+            said = f"json: cannot unmarshal {go_type(result)} into Go value of type map[string]interface {{}}"
+            raise undecodable(call, result, said, patched=True)
+        check_metadata_types(call, result, patched=True)
+        if result.get("metadata") is None:
+            result["metadata"] = {}
         return result
 
     def _applied(self, call: Call, live: Obj | None, patch: Any) -> tuple[Obj, list[Obj]]:
         rtype = call.resource.rtype
         if not call.query.get("fieldManager"):
-            options = "PatchOptions.meta.k8s.io"
             cause = Cause("fieldManager", "FieldValueRequired", "Required value: is required for apply patch")
-            raise ApiError(422, "Invalid", f'{options} "" is invalid: {cause.field}: {cause.message}')
+            raise invalid("meta.k8s.io", "PatchOptions", "", [cause])
         if not isinstance(patch, dict):
             raise bad_request("the apply configuration must be an object")
         if patch.get("kind") != rtype.kind or patch.get("apiVersion") != rtype.group_version:
@@ -406,8 +425,11 @@ class Writer:
         rtype, name = call.resource.rtype, call.info.name
         given, live = desired["metadata"], stored["metadata"]
         if given.get("uid") and given["uid"] != live["uid"]:
+            at = "/".join(part for part in (rtype.resource, call.namespace, name) if part)
             why = (
-                f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {live['uid']}"
+                f"StorageError: invalid object, Code: 4, Key: /registry/{at}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given['uid']}, "
+                f"UID in object meta: {live['uid']}"
             )
             raise conflict(rtype.group, rtype.resource, name, why)
         version = given.get("resourceVersion")
@@ -418,31 +440,24 @@ class Writer:
                     "FieldValueInvalid",
                     "Invalid value: 0: must be specified for an update",
                 )
-                raise invalid(rtype.group, rtype.kind, name, [cause])
+                raise invalid(rtype.group, rtype.resource, name, [cause])
         elif version != live["resourceVersion"]:
             raise conflict(rtype.group, rtype.resource, name)
 
     @staticmethod
-    def _check_identity(call: Call, patched: Obj) -> None:
+    def _check_identity(call: Call, stored: Obj, patched: Obj) -> None:
         """A patch cannot make another object, or another kind of object, of what it is applied to."""
-        rtype = call.resource.rtype
-        if (patched.get("kind"), patched.get("apiVersion")) != (rtype.kind, rtype.group_version):
+        rtype, name, metadata = call.resource.rtype, call.info.name, patched["metadata"]
+        check_kind(call, patched)
+        if not metadata.get("name"):
             raise bad_request(
-                f"the patched object is {patched.get('apiVersion')}, Kind={patched.get('kind')}, "
-                f"expected {rtype.group_version}, Kind={rtype.kind}"
+                f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
             )
-        metadata = patched["metadata"]
-        causes = [
-            Cause(
-                f"metadata.{field}",
-                "FieldValueInvalid",
-                f'Invalid value: "{metadata.get(field, "")}": field is immutable',
-            )
-            for field, own in (("name", call.info.name), ("namespace", call.namespace))
-            if metadata.get(field, "") != own
-        ]
-        if causes:
-            raise invalid(rtype.group, rtype.kind, call.info.name, causes)
+        check_place(call, patched)
+        given = metadata.get("uid") or stored["metadata"]["uid"]
+        if given != stored["metadata"]["uid"]:
+            text = f'Invalid value: "{given}": field is immutable'
+            raise invalid(rtype.group, rtype.kind, name, [Cause("metadata.uid", "FieldValueInvalid", text)])
 
     @staticmethod
     def _schema(resource: Resource) -> MergeNode:

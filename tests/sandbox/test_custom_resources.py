@@ -20,7 +20,10 @@ def crd(*, beta: bool = False) -> dict[str, Any]:
         "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "path is immutable"}],
     }
     size = {"type": "integer", "minimum": 1, "default": 1}
-    spec = {"type": "object", "required": ["path"], "properties": {"path": path, "size": size}}
+    mode = {"type": "string", "enum": ["fast", "slow"]}
+    notes = {"type": "object", "additionalProperties": {"type": "string"}}
+    properties = {"path": path, "size": size, "mode": mode, "notes": notes}
+    spec = {"type": "object", "required": ["path"], "properties": properties}
     status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": spec, "status": status}}
     scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
@@ -106,6 +109,85 @@ def test_schema(gizmos: Client) -> None:
         "PATCH", f"{GIZMOS}/one", {}, content_type="application/strategic-merge-patch+json"
     )
     assert status == 415
+
+
+def test_values_outside_an_enumeration(gizmos: Client) -> None:
+    """They keep the rules from being checked; a value of the wrong type is outside the enumeration too."""
+    not_checked = {
+        "reason": "FieldValueInvalid",
+        "field": "<nil>",
+        "message": "Invalid value: null: some validation rules were not checked because the object was "
+        "invalid; correct the existing errors to complete validation",
+    }
+    for mode, reasons in (
+        ("odd", ["FieldValueNotSupported"]),
+        (1.5, ["FieldValueTypeInvalid", "FieldValueNotSupported"]),
+    ):
+        status, answer = gizmos.request("POST", GIZMOS, gizmo(mode=mode))
+        *causes, last = answer["details"]["causes"]
+        assert (status, [c["reason"] for c in causes], last) == (422, reasons, not_checked)
+
+
+def test_nulls_of_a_map_vanish(gizmos: Client) -> None:
+    """An entry that is null and may not be is dropped, as a property is."""
+    made = gizmos.ok("POST", GIZMOS, gizmo(notes={"a": None, "b": "x"}))
+    assert made["spec"]["notes"] == {"b": "x"}
+
+
+def test_strict_patch(gizmos: Client) -> None:
+    """A strict patch with an unknown field is refused with 422, where a create is with 400."""
+    gizmos.ok("POST", GIZMOS, gizmo())
+    status, answer = gizmos.request(
+        "PATCH", f"{GIZMOS}/one?fieldValidation=Strict", {"spec": {"odd": 1}}, content_type=MERGE
+    )
+    assert (status, answer["details"]["causes"][0]["field"]) == (422, "patch")
+    assert 'strict decoding error: unknown field "spec.odd"' in answer["message"]
+
+
+@pytest.mark.parametrize("metadata", [{"labels": 5}, {"labels": {"a": 5}}, {"finalizers": "x"}])
+def test_metadata_of_the_wrong_type(gizmos: Client, metadata: dict[str, Any]) -> None:
+    """It is no object at all, whatever the schema says."""
+    body = gizmo() | {"metadata": {"name": "one"} | metadata}
+    status, answer = gizmos.request("POST", GIZMOS, body)
+    assert (status, answer["reason"]) == (400, "BadRequest")
+    assert "into Go struct field ObjectMeta." in answer["message"]
+    gizmos.ok("POST", GIZMOS, gizmo())
+    status, answer = gizmos.request("PATCH", f"{GIZMOS}/one", {"metadata": metadata}, content_type=MERGE)
+    assert (status, answer["details"]["causes"][0]["field"]) == (422, "patch")
+
+
+def test_another_kind(gizmos: Client) -> None:
+    """A body of another kind is an invalid object of that kind."""
+    status, answer = gizmos.request("POST", GIZMOS, gizmo() | {"kind": "Widget"})
+    assert (status, answer["details"]["kind"], answer["details"]["causes"][0]["field"]) == (
+        422,
+        "Widget",
+        "kind",
+    )
+
+
+def test_owners_own_the_maps(gizmos: Client) -> None:
+    """Nothing in a custom resource is a structure: who makes a map owns it, and keeps it when robbed of all
+    fields.
+    """
+    made = gizmos.ok("POST", f"{GIZMOS}?fieldManager=maker", gizmo(size=2))
+    [entry] = made["metadata"]["managedFields"]
+    assert entry["fieldsV1"] == {"f:spec": {".": {}, "f:path": {}, "f:size": {}}}
+    body = gizmo(size=3)
+    taken = gizmos.ok(
+        "PATCH",
+        f"{GIZMOS}/one?fieldManager=taker&force=true",
+        body | {"spec": {"path": "a", "size": 3}},
+        content_type="application/apply-patch+yaml",
+    )
+    owners = {e["manager"]: e["fieldsV1"] for e in taken["metadata"]["managedFields"]}
+    assert owners["taker"] == {"f:spec": {"f:path": {}, "f:size": {}}}
+    assert owners["maker"] == {"f:spec": {".": {}, "f:path": {}}}
+    status = gizmos.ok(
+        "PATCH", f"{GIZMOS}/one/status?fieldManager=s", {"status": {"phase": "x"}}, content_type=MERGE
+    )
+    [own] = [e for e in status["metadata"]["managedFields"] if e["manager"] == "s"]
+    assert own["fieldsV1"] == {"f:status": {".": {}, "f:phase": {}}}
 
 
 def test_subresources(gizmos: Client) -> None:

@@ -101,8 +101,17 @@ def test_updates(admin: Client) -> None:
             ("GET", f"{CMS}?fieldSelector=data.k%3Dv", None),
             400,
             "BadRequest",
+            '"data.k" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        ),
+        (
+            ("GET", "/api/v1/secrets?fieldSelector=data.k%3Dv", None),
+            400,
+            "BadRequest",
             "field label not supported: data.k",
         ),
+        (("GET", f"{CMS}?limit=many", None), 400, "BadRequest", 'parsing "many": invalid syntax'),
+        (("GET", f"{CMS}?resourceVersion=abc", None), 400, "BadRequest", "invalid resource version"),
+        (("POST", f"{CMS}?dryRun=Some", configmap()), 422, "Invalid", 'supported values: "All"'),
         (("PUT", f"{CMS}/other", configmap()), 404, "NotFound", 'configmaps "other" not found'),
         (("PATCH", DEPLOYMENTS + "/absent", {}), 404, "NotFound", 'deployments.apps "absent" not found'),
     ],
@@ -116,10 +125,23 @@ def test_refusals(admin: Client, asked: tuple[str, str, object], code: int, reas
     assert text in answer["message"]
 
 
-def test_unknown_paths_are_plain_text(admin: Client) -> None:
-    """A path that does not exist is no Status."""
+def test_unknown_paths(admin: Client) -> None:
+    """A group that does not exist is no Status; an unknown type of a group that does is one about nothing."""
     assert admin.request("GET", "/apis/absent.example.com/v1") == (404, "404 page not found\n")
-    assert admin.request("GET", "/api/v1/namespaces/default/nothings") == (404, "404 page not found\n")
+    assert admin.request("GET", "/apis/absent.example.com/v1/things") == (404, "404 page not found\n")
+    for path in ("/api/v1/namespaces/default/nothings", "/apis/apps/v1/nothings", "/apis/apps/v9/things"):
+        status, answer = admin.request("GET", path)
+        assert (status, answer["reason"], answer["details"]) == (404, "NotFound", {})
+        assert answer["message"] == "the server could not find the requested resource"
+
+
+def test_list_from_the_watch_cache_comes_whole(admin: Client) -> None:
+    """`limit` counts only where the list may not be any state there is (resourceVersion 0)."""
+    for name in ("a", "b", "c"):
+        admin.ok("POST", CMS, configmap(name))
+    assert len(admin.ok("GET", f"{CMS}?limit=2&resourceVersion=0")["items"]) == 3
+    page = admin.ok("GET", f"{CMS}?limit=2")
+    assert (len(page["items"]), "continue" in page["metadata"]) == (2, True)
 
 
 def test_dry_run(admin: Client, sandbox: SandboxServer) -> None:
@@ -156,7 +178,11 @@ def test_delete_preconditions(admin: Client) -> None:
     made = admin.ok("POST", CMS, configmap())["metadata"]
     status, answer = admin.request("DELETE", f"{CMS}/app", {"preconditions": {"uid": "other"}})
     assert (status, answer["reason"]) == (409, "Conflict")
-    assert "Precondition failed: UID in precondition: other" in answer["message"]
+    assert (
+        f"UID in the precondition (other) does not match the UID in record ({made['uid']})"
+        in (answer["message"])
+    )
+    assert answer["details"] == {"name": "app", "kind": "ConfigMap"}
     done = admin.ok("DELETE", f"{CMS}/app", {"preconditions": {"resourceVersion": made["resourceVersion"]}})
     assert (done["status"], done["details"]["uid"]) == ("Success", made["uid"])
 
@@ -315,16 +341,18 @@ def test_service_addresses(admin: Client) -> None:
 @pytest.mark.parametrize(
     ("patch", "code", "text"),
     [
-        ({"kind": "Secret"}, 400, "Kind=Secret"),
-        ({"metadata": {"name": "other"}}, 422, "metadata.name"),
-        ({"metadata": {"namespace": "other"}}, 422, "metadata.namespace"),
-        ({"metadata": None}, 400, "no metadata"),
+        ({"kind": "Secret"}, 400, "(v1.Secret)"),
+        ({"metadata": {"name": "other"}}, 400, "does not match the name on the URL"),
+        ({"metadata": {"namespace": "other"}}, 400, "does not match the namespace sent on the request"),
+        ({"metadata": None}, 400, "name must be provided"),
         ({"metadata": {"resourceVersion": "1"}}, 409, "the object has been modified"),
-        ({"metadata": {"uid": "other"}}, 409, "Precondition failed"),
-        ({"data": {"k": 5}}, 400, "cannot unmarshal number"),
+        ({"metadata": {"uid": "other"}}, 422, "metadata.uid"),
+        ({"metadata": {"labels": {"a": 5}}}, 422, "cannot unmarshal number"),
+        ({"data": {"k": 5}}, 422, "cannot unmarshal number"),
+        ([], 400, "cannot unmarshal array"),
     ],
 )
-def test_patches_keep_identity(admin: Client, patch: dict[str, object], code: int, text: str) -> None:
+def test_patches_keep_identity(admin: Client, patch: object, code: int, text: str) -> None:
     """A patch cannot turn an object into another one, and can name the version it is meant for."""
     made = admin.ok("POST", CMS, configmap())
     status, answer = admin.request("PATCH", f"{CMS}/app", patch, content_type="application/merge-patch+json")
