@@ -28,7 +28,7 @@ from .changes import (
 from .editing import EditMode, EditResult
 from .fields import load_mapping
 from .filework import DesiredDocument, FileWork, would_change
-from .guards import SEAL_AGAIN, Exclusion, escape_text, fan_in_text, leak, undeclared_text
+from .guards import SEAL_AGAIN, Exclusion, escape_text, fan_in_text, leak, undeclared_text, untouchable_text
 from .identity import ObjectKey
 from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
@@ -153,8 +153,8 @@ class Draft:
         if ref is not None:
             if change.sensitive:
                 self._reseal(number, change, ref)
-            elif ref.fact.has_sops:
-                self._skip(number, SkipReason.ENCRYPTED, f"{ref.path} is encrypted, never patched", ref.path)
+            elif (untouchable := untouchable_text(ref)) is not None:
+                self._skip(number, *untouchable, ref.path)
             elif change.body is not None:
                 self._edit(number, change, ref)
             elif not self._is_unchanged(number, change, ref):

@@ -85,7 +85,7 @@ _HELM_KINDS = frozenset({("helm.toolkit.fluxcd.io", "HelmRelease"), ("argoproj.i
 
 def read_facts(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> FileFacts:
     """Index one file's bytes; never raises for what a file contains."""
-    parts = split_documents(data)
+    parts = split_documents(data, at_most=limits.documents_per_file)
     if len(parts) > limits.documents_per_file:
         return FileFacts(documents=(), too_many=True)
     documents: list[DocumentFact] = []

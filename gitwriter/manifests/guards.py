@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .changes import SkipReason, Upsert, is_sensitive
+from .editing import NOT_EDITABLE
 from .facts import read_facts
 from .inventory import DocumentRef
 
@@ -54,3 +55,15 @@ def escape_text(path: str) -> str:
 def fan_in_text(path: str, roots: Iterable[str]) -> str:
     """Why a file that several builds use is not changed."""
     return f"{path} is read-only here: several builds use it ({', '.join(roots)}); give each its own file"
+
+
+def untouchable_text(ref: DocumentRef) -> tuple[SkipReason, str] | None:
+    """Why a document is never edited whatever the change, told by its index entry alone; None where it may
+    be.
+    """
+    if ref.fact.has_sops:
+        return SkipReason.ENCRYPTED, f"{ref.path} is encrypted, never patched"
+    for construct, remedy in NOT_EDITABLE.items():
+        if construct in ref.fact.constructs:
+            return SkipReason.NOT_EDITABLE, f"the document {remedy}"
+    return None

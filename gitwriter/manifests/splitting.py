@@ -57,17 +57,24 @@ class Document:
         return data[self.start : self.end]
 
 
-def split_documents(data: bytes) -> list[Document]:
-    """Split a file; always at least one document (an empty file is one empty document)."""
+def split_documents(data: bytes, *, at_most: int | None = None) -> list[Document]:
+    """Split a file; always at least one document (an empty file is one empty document).
+
+    With ``at_most`` a file that holds more is cut short: one more document than that is returned.
+    """
     origin = len(_BOM) if data.startswith(_BOM) else 0
     cuts: list[tuple[int, int]] = []  # (separator start, body start)
     for marker in _markers(data, origin):
+        if at_most is not None and len(cuts) > at_most + 1:
+            break
         if data[marker] == _DASH:
             cuts.append((marker, _separator_end(data, marker + 3)))
         elif (resume := _content_after_end_marker(data, marker + 3)) is not None:
             cuts.append((marker, resume))
     if not cuts or cuts[0][0] > origin:
         cuts.insert(0, (origin, origin))
+    if at_most is not None:
+        del cuts[at_most + 1 :]
     documents: list[Document] = []
     for index, (separator, start) in enumerate(cuts):
         end = cuts[index + 1][0] if index + 1 < len(cuts) else len(data)

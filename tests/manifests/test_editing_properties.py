@@ -187,6 +187,16 @@ def test_long_lists_stay_fast(size: int) -> None:
     assert result.data == data.replace(b"- item-0 # c0\n", b"") + b"- new\n"
 
 
+def test_blank_lines_without_end_cost_little() -> None:
+    """A document that ends in millions of blank lines is edited in a moment, and keeps them."""
+    data = b"kind: A\nmetadata: {name: a}\nspec:\n  a: 1\n" + b"\n" * 5_000_000
+    desired = {"kind": "A", "metadata": {"name": "a"}, "spec": {"a": 1, "b": 2}}
+    started = time.process_time()
+    result = edit_document(data, 0, desired)
+    assert time.process_time() - started < 2
+    assert result.data == data.replace(b"a: 1\n", b"a: 1\n  b: 2\n")
+
+
 def test_a_bundle_of_two_thousand_documents_is_edited_in_place() -> None:
     """One edit in a file of 5 MB costs little more than finding the document."""
     one = render_document(bundle(4))

@@ -217,6 +217,9 @@ def test_limits_refuse_by_name() -> None:
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: big}\ndata:\n  k: " + "x" * 7_000_000 + "\n",
         "a: " + "{b: " * 5000 + "}" * 5000,
         "? [a, b]\n: c\n",
+        "kind: A\n" + "---\n" * 1_500_000,
+        "kind: A\n" + "\n" * 7_000_000,
+        "apiVersion: v1\nkind: A\nmetadata: {name: a}\ndata:\n" + "  a: b\n" * 100_000,
     ],
 )
 def test_hostile_files_are_judged_quickly(content: str) -> None:
@@ -256,7 +259,8 @@ def test_kustomization_problems_refuse() -> None:
         "replicas: [{name: a, count: -1}]",
         "replicas: [{name: a}]",
         "vars: [{name: v}]",
-        "configMapGenerator: []",
+        "configMapGenerator: [{name: c}]",
+        "somethingNew: []",
         "namePrefix: x-",
         "components: [c]",
         "helmCharts: [{name: c}]",
@@ -272,10 +276,15 @@ def test_kustomize_features_that_refuse(section: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "section", ["replicas: [{name: a, count: 0}]", "images: [{name: a, newTag: '1.29'}]"]
+    "section",
+    [
+        "replicas: [{name: a, count: 0}]",
+        "images: [{name: a, newTag: '1.29'}]",
+        "configMapGenerator: []\ncomponents:\nnamePrefix: ''\nvars: []",
+    ],
 )
 def test_well_formed_overrides_are_accepted(section: str) -> None:
-    """M10: count 0 and a quoted tag are fine."""
+    """M10: count 0 and a quoted tag are fine, and so is what is empty and hence does nothing."""
     assert check(scan({"kustomization.yaml": f"resources: []\n{section}\n"})) == ()
 
 

@@ -30,6 +30,7 @@ from .source import PlanConflict, Source, apply_edits
 from .target import effective_target
 
 __all__ = [
+    "NOT_EDITABLE",
     "EditMode",
     "EditResult",
     "Fallback",
@@ -38,7 +39,7 @@ __all__ = [
     "equal_as_kubernetes",
 ]
 
-_NOT_EDITABLE = {
+NOT_EDITABLE = {
     "duplicate-key": "has a key twice in one mapping; remove one of the two to have the document edited",
     "binary": "holds a !!binary value; write it as a string to have the document edited",
     "local-tag": "holds a local tag (!name), unknown to Kubernetes; remove it to have the document edited",
@@ -160,7 +161,7 @@ def _refusal(loaded: LoadedDocument, desired: Mapping[str, Any]) -> str | None:
         return "the document is empty"
     if loaded.is_sops:
         return "the document is encrypted; it can only be encrypted anew as a whole"
-    for construct, remedy in _NOT_EDITABLE.items():
+    for construct, remedy in NOT_EDITABLE.items():
         if construct in loaded.constructs:
             return f"the document {remedy}"
     if not isinstance(loaded.value, Mapping):

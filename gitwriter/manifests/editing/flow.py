@@ -6,6 +6,7 @@ Commas follow the members that stay: a list that ends in a comma keeps doing so,
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -37,6 +38,7 @@ class FlowMembers:
 
     def render(self, value: Any, look: Look, key: str | None = None) -> str:
         """A new member's text without a comma."""
+        look = replace(look, compact=self._is_compact(look))
         if self._own_lines:
             lines = pretty_flow(value, look, self._column, self._step)
         else:
@@ -46,7 +48,7 @@ class FlowMembers:
         if key is None:
             return text
         label = inline_text(key, Look(look.style, flow=True, json=look.json))
-        return f"{label}: {text}"
+        return f"{label}:{text}" if look.compact else f"{label}: {text}"
 
     def change(
         self,
@@ -65,7 +67,7 @@ class FlowMembers:
         if self._own_lines:
             self._change_lines(kept, removed, texts, edits)
         else:
-            self._change_inline(kept, removed, texts, edits)
+            self._change_inline(kept, removed, texts, edits, separator=self._separator(look))
 
     def _change_inline(
         self,
@@ -73,6 +75,8 @@ class FlowMembers:
         removed: Collection[int],
         texts: Sequence[tuple[int | None, str]],
         edits: list[Edit],
+        *,
+        separator: str,
     ) -> None:
         for index in sorted(removed):
             if index < kept[-1]:
@@ -81,17 +85,23 @@ class FlowMembers:
             edits.append(Edit(self._spans[kept[-1]][1], self._spans[-1][1], ""))
         for previous, text in texts:
             if previous is None:
-                edits.append(Edit(self._spans[0][0], self._spans[0][0], f"{text}{self._separator()}"))
+                edits.append(Edit(self._spans[0][0], self._spans[0][0], f"{text}{separator}"))
             else:
                 end = self._spans[previous][1]
-                edits.append(Edit(end, end, f"{self._separator()}{text}"))
+                edits.append(Edit(end, end, f"{separator}{text}"))
 
-    def _separator(self) -> str:
-        """What stands between all members: a comma and a blank, or a line break where each is on its own."""
+    def _is_compact(self, look: Look) -> bool:
+        """True for JSON without blanks behind its colons."""
+        return look.json and '": ' not in self._source.work
+
+    def _separator(self, look: Look) -> str:
+        """What stands between all members: a comma, with a blank or line break as the others have it."""
         work, spans = self._source.work, self._spans
         gaps = {work[one[1] : other[0]] for one, other in pairwise(spans)}
         gap = gaps.pop() if len(gaps) == 1 else ""
-        return gap if "\n" in gap and not gap.strip(" ,\r\n") else ", "
+        if "," in gap and not gap.strip(" ,\r\n"):
+            return gap
+        return "," if self._is_compact(look) else ", "
 
     def _comma(self, index: int) -> int | None:
         position = self._source.skip_trivia(self._spans[index][1])

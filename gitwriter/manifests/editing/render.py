@@ -22,11 +22,12 @@ _MAX_SIMPLE_KEY = 900
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Everything about the surroundings that shapes new text."""
+    """Everything about the surroundings that shapes new text; ``compact`` is JSON without blanks."""
 
     style: DocumentStyle
     flow: bool = False
     json: bool = False
+    compact: bool = False
     quote: str = ""
 
     def inside_flow(self) -> Look:
@@ -55,13 +56,17 @@ def inline_value(value: Any, look: Look) -> str:
     if isinstance(value, Mapping):
         inner = look.inside_flow()
         keys = replace(inner, quote="")
-        pairs = (f"{inline_text(key, keys)}: {inline_value(value[key], inner)}" for key in sorted_keys(value))
+        colon, comma = (":", ",") if look.compact else (": ", ", ")
+        pairs = (
+            f"{inline_text(key, keys)}{colon}{inline_value(value[key], inner)}" for key in sorted_keys(value)
+        )
         pad = look.style.braces if value and not look.json else ""
-        return "{" + pad + ", ".join(pairs) + pad + "}"
+        return "{" + pad + comma.join(pairs) + pad + "}"
     if isinstance(value, list | tuple):
         inner = look.inside_flow()
         pad = look.style.brackets if value and not look.json else ""
-        return "[" + pad + ", ".join(inline_value(item, inner) for item in value) + pad + "]"
+        comma = "," if look.compact else ", "
+        return "[" + pad + comma.join(inline_value(item, inner) for item in value) + pad + "]"
     return inline_scalar(value)
 
 

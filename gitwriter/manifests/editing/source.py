@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..nodes import Kind, Node
 
 _HEADER = re.compile(r"[|>][1-9+-]*")
+_TEXT = re.compile(r"[^ \t\r\n]")
 
 
 class PlanConflict(Exception):
@@ -139,17 +140,14 @@ class Source:
 
     def after_deeper_comments(self, position: int, column: int) -> int:
         """Move a line start past following comment lines that are indented deeper than ``column``."""
-        work, probe = self.work, position
-        while probe < len(work):
-            end = self.line_end(probe)
-            line = work[probe:end]
-            stripped = line.strip()
-            if not stripped:
-                probe = end
-            elif stripped[0] == "#" and len(line) - len(line.lstrip(" ")) > column:
-                probe = position = end
-            else:
+        work = self.work
+        text = _TEXT.search(work, position)
+        while text is not None and text[0] == "#":
+            start = self.line_start(text.start())
+            if text.start() - start <= column or work[start : text.start()].strip(" "):
                 break
+            position = self.line_end(text.start())
+            text = _TEXT.search(work, position)
         return position
 
     def with_leading_comments(self, position: int, column: int) -> int:

@@ -31,6 +31,30 @@ _TOLERATED = frozenset(
         "patches",
     }
 )
+# Fields of kustomize that we do not model; empty they do nothing.
+_REFUSED_WITH_CONTENT = frozenset(
+    {
+        "buildMetadata",
+        "components",
+        "configMapGenerator",
+        "configurations",
+        "crds",
+        "generators",
+        "helmChartInflationGenerator",
+        "helmCharts",
+        "helmGlobals",
+        "namePrefix",
+        "nameSuffix",
+        "openapi",
+        "patchesJson6902",
+        "patchesStrategicMerge",
+        "replacements",
+        "secretGenerator",
+        "transformers",
+        "validators",
+        "vars",
+    }
+)
 _UNREADABLE = frozenset({"duplicate-key", "excessive-aliases", "binary", "local-tag"})
 _FORGES = (
     "github.com/",
@@ -145,7 +169,11 @@ class _Reader:
 
     def features(self) -> list[str]:
         """Fields that we do not model, each by its name."""
-        found = sorted(str(key) for key in self._value if key not in _TOLERATED)
+        found = sorted(
+            str(key)
+            for key, value in self._value.items()
+            if key not in _TOLERATED and (value or key not in _REFUSED_WITH_CONTENT)
+        )
         kind = self._value.get("kind")
         if kind not in (None, "", "Kustomization"):
             found.append(f"kind {kind}")
