@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyrage
@@ -24,6 +25,8 @@ from reverser.errors import (
 from reverser.kube.paths import core_path
 from tests.controllers.cluster import Cluster
 from tests.controllers.test_reconcile import BASE, ENCRYPTED, base
+from tests.git.helpers import bare
+from tests.git.servers import git_http
 
 Kube = Callable[..., Any]
 
@@ -291,3 +294,31 @@ async def test_events_that_cannot_be_written_cost_nothing(cluster: Cluster, url:
     failing(cluster, "create", "/events", ReverserError("no"))
     await cluster.settle()
     assert (await cluster.conditions("GitProvider", "gp"))["Ready"] == "True/Ready"
+
+
+async def test_credentials_that_rotate(cluster: Cluster, tmp_path: Path) -> None:
+    """A08: a password changed at the server is told, and the new one in the Secret is used at the next look,
+    without a restart; wrong keys in the Secret are named in between.
+    """
+    bare(tmp_path / "origin.git")
+    with git_http(tmp_path) as server:
+        server.basic = ("bot", "first")
+        await cluster.put_secret("cred", {"username": "bot", "password": "first"})
+        spec = {"url": server.url(), "secretRef": {"name": "cred"}, **BASE}
+        await cluster.apply("GitProvider", "gp", spec)
+        await cluster.settle()
+        assert (await cluster.conditions("GitProvider", "gp"))["Ready"] == "True/Ready"
+        server.basic = ("bot", "next")
+        cluster.secret_clock += 310
+        await cluster.settle()
+        assert (await cluster.conditions("GitProvider", "gp"))["Stalled"] == "True/ConnectionFailed"
+        message = await cluster.message("GitProvider", "gp", "Ready")
+        assert "Secret 'cred'" in message
+        assert "first" not in message
+        path = core_path("secrets", namespace="shop", name="cred")
+        await cluster.kube.patch(path, {"data": None, "stringData": {"passwort": "next"}})
+        await cluster.settle()
+        assert (await cluster.conditions("GitProvider", "gp"))["Stalled"] == "True/SecretMalformed"
+        await cluster.kube.patch(path, {"stringData": {"username": "bot", "password": "next"}})
+        await cluster.settle()
+        assert (await cluster.conditions("GitProvider", "gp"))["Ready"] == "True/Ready"
