@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.bench.report import Report
 
-SECTIONS = ("micro", "writer", "pipeline", "sealing", "audit", "live", "fairness", "history")
+SECTIONS = ("micro", "writer", "pipeline", "mix", "sealing", "audit", "live", "fairness", "history")
 
 
 def main(argv: list[str]) -> int:
@@ -70,6 +70,10 @@ def _run(section: str, report: Report, folder: Path, options: argparse.Namespace
         from tests.bench import sealing
 
         sealing.run(report, place, min(options.objects, 1_000))
+    elif section == "mix":
+        from tests.bench import mix
+
+        mix.run(report, place, options.objects)
     elif section == "audit":
         from tests.bench import audit
 

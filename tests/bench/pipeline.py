@@ -5,17 +5,20 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from reverser.kube.paths import core_path
 from reverser.kube.sync import Kube
-from tests.bench.floor import Floor, commit_and_push, measure_floor
+from reverser.store import Store
+from tests.bench.floor import Floor, commit_and_push, measure_floor, small_repository
 from tests.bench.processes import usage
 from tests.bench.report import Report, percentile
 from tests.e2e.cluster import running_cluster, wait_for_cluster
 from tests.e2e.operator import Operator
-from tests.e2e.workspace import Workspace, until
+from tests.e2e.workspace import CONFIGMAPS, Workspace, until
 
 WAIT_SECONDS = 300.0
 LATENCY_SAMPLES = 8
@@ -32,21 +35,20 @@ def run(report: Report, folder: Path, objects: int) -> None:
         try:
             space = Workspace(kube, f"bench-{uuid.uuid4().hex[:6]}", folder)
             _fill(kube, space, objects)
-            floor = measure_floor(kube, core_path("configmaps", namespace=space.namespace), folder)
-            report.add("floor: list, dump, write, commit, push", floor.total, "s", note=_steps(floor))
-            _first_replay(report, operator, space, objects, floor)
+            floor = measure_floor(kube, [core_path("configmaps", namespace=space.namespace)], folder)
+            report.add("floor: list, dump, write, commit, push", floor.total, "s", note=str(floor))
+            what = f"{objects} ConfigMaps of 1 KB"
+            idle = store_memory(operator)
+            space.provider()
+            first_replay(report, operator, space, what=what, floor=floor, bar=1.2)
+            settled(operator, space)
+            kept = (store_memory(operator) - idle) / objects * 10_000 / 2**20
+            report.add("store memory for 10,000 objects that rest", kept, "MB")
             _restarts(report, operator, space, floor)
             _latency(report, operator, space, folder)
         finally:
             if operator.running:
                 operator.stop()
-
-
-def _steps(floor: Floor) -> str:
-    return (
-        f"list {floor.listing:.2f} dump {floor.dumping:.2f} write {floor.writing:.2f} "
-        f"commit {floor.committing:.2f} push {floor.pushing:.2f}"
-    )
 
 
 def _fill(kube: Kube, space: Workspace, objects: int) -> None:
@@ -62,24 +64,47 @@ def _pids(operator: Operator) -> dict[str, int]:
     return {role: found[0] for role, word in _ROLES.items() if (found := operator.pids(word))}
 
 
-def _first_replay(report: Report, operator: Operator, space: Workspace, objects: int, floor: Floor) -> None:
-    space.provider()
-    space.target()
+def store_memory(operator: Operator) -> int:
+    """Bytes that the store uses for its data."""
+    store = _store(operator)
+    try:
+        return int(store.client.info("memory")["used_memory"])
+    finally:
+        store.close()
+
+
+def _store(operator: Operator) -> Store:
+    return Store.connect(f"unix://{operator.state / 'valkey' / 'valkey.sock'}?db=0")
+
+
+def first_replay(
+    report: Report,
+    operator: Operator,
+    space: Workspace,
+    *,
+    what: str,
+    floor: Floor,
+    rules: Sequence[dict[str, Any]] = (CONFIGMAPS,),
+    commits: int = 1,
+    bar: float | None = None,
+    **target: Any,
+) -> None:
+    """From the rule that selects everything to the last of so many pushed commits."""
+    space.target(**target)
     until(lambda: space.is_condition("gittargets", "gt", "Validated", "True"), "Validated", WAIT_SECONDS)
     pids = _pids(operator)
     before = {role: usage(pid) for role, pid in pids.items()}
     began = time.perf_counter()
-    space.rule()
-    until(lambda: space.git.tip(), "the first commit", WAIT_SECONDS)
+    space.rule(rules)
+    until(lambda: len(space.subjects()) >= commits, f"{commits} commits", WAIT_SECONDS)
     wall = time.perf_counter() - began
-    subject = space.subjects()[0]
-    report.add(f"first replay of {objects} ConfigMaps of 1 KB", wall, "s", note=subject)
-    report.add("first replay / floor", wall / floor.total, "x", bar=1.2)
+    report.add(f"first replay of {what}", wall, "s", note=space.subjects()[0])
+    report.add(f"first replay of {what} / floor", wall / floor.total, "x", bar=bar)
     for role in ("watcher", "worker"):
         after = usage(pids[role])
-        report.add(f"first replay: {role} CPU", after.cpu - before[role].cpu, "s")
-        bar = 400.0 if role == "worker" else None
-        report.add(f"first replay: {role} peak memory", after.peak_mb, "MB", bar=bar)
+        report.add(f"first replay of {what}: {role} CPU", after.cpu - before[role].cpu, "s")
+        most = 400.0 if role == "worker" else None
+        report.add(f"first replay of {what}: {role} peak memory", after.peak_mb, "MB", bar=most)
 
 
 def _restarts(report: Report, operator: Operator, space: Workspace, floor: Floor) -> None:
@@ -105,9 +130,7 @@ def _restarts(report: Report, operator: Operator, space: Workspace, floor: Floor
 
 def settled(operator: Operator, space: Workspace) -> None:
     """The streams run and the journal is empty."""
-    from reverser.store import Store
-
-    store = Store.connect(f"unix://{operator.state / 'valkey' / 'valkey.sock'}?db=0")
+    store = _store(operator)
 
     def drained() -> bool:
         running = space.is_condition("gittargets", "gt", "Ready", "True")
@@ -120,15 +143,21 @@ def settled(operator: Operator, space: Workspace) -> None:
 
 
 def _latency(report: Report, operator: Operator, space: Workspace, folder: Path) -> None:
-    del operator
+    """One change at a time; plain git does the like right after each, so that both meet the same machine."""
     space.kube.patch(
         f"/apis/configbutler.ai/v1alpha3/namespaces/{space.namespace}/gitproviders/gp",
         {"spec": {"push": {"commitWindow": "0s"}}},
     )
     ref = space.repository / "refs" / "heads" / "main"
-    taken = []
+    small, alike = small_repository(folder), folder / "floor"
+    pids = _pids(operator)
+    spent: dict[str, float] = dict.fromkeys(pids, 0.0)
+    resting: dict[str, float] = dict.fromkeys(pids, 0.0)
+    taken, plain, plain_alike = [], [], []
     for number in range(LATENCY_SAMPLES):
+        rest = {role: usage(pid).cpu for role, pid in pids.items()}
         time.sleep(COOLDOWN_SECONDS)  # the first push after the cooldown goes at once
+        before = {role: usage(pid).cpu for role, pid in pids.items()}
         # read as a file: a git child each time would take the processor from what is measured
         tip = ref.read_text()
         began = time.perf_counter()
@@ -136,12 +165,28 @@ def _latency(report: Report, operator: Operator, space: Workspace, folder: Path)
         while ref.read_text() == tip:
             time.sleep(0.002)
         taken.append(time.perf_counter() - began)
-    plain = commit_and_push(folder, LATENCY_SAMPLES)
+        time.sleep(0.5)
+        for role, pid in pids.items():
+            spent[role] += usage(pid).cpu - before[role]
+            resting[role] += before[role] - rest[role]
+        plain.append(commit_and_push(small, "a.yaml", f"v: latency-{number}\n"))
+        text = f"v: latency-{number}\n"
+        plain_alike.append(commit_and_push(alike, "live/configmaps/cm-00001.yaml", text))
     for share, name in ((0.5, "p50"), (0.99, "p99")):
-        report.add(f"apply to remote, window 0, {name}", percentile(taken, share), "s")
-        report.add(
-            f"apply to remote / git commit and push, {name}",
-            percentile(taken, share) / percentile(plain, share),
-            "x",
-            bar=2.5,
-        )
+        value = percentile(taken, share)
+        report.add(f"apply to remote, window 0, {name}", value, "s")
+        for floor, what, bar in (
+            (plain_alike, "the same folder", 2.5),
+            (plain, "a repository of one file", None),
+        ):
+            report.add(
+                f"apply to remote / git commit and push in {what}, {name}",
+                value / percentile(floor, share),
+                "x",
+                bar=bar,
+                note=f"git alone {percentile(floor, share) * 1000:.0f} ms",
+            )
+    for role, cpu in spent.items():
+        report.add(f"one change: {role} CPU", cpu / LATENCY_SAMPLES * 1000, "ms")
+        idle = resting[role] / LATENCY_SAMPLES / COOLDOWN_SECONDS
+        report.add(f"at rest: {role} CPU of one core", idle * 100, "%")
