@@ -55,7 +55,8 @@ def install_crds(kube: Kube) -> list[str]:
 
 
 def _established(crd: dict[str, Any]) -> bool:
-    conditions = crd.get("status", {}).get("conditions", [])
+    # A definition that was made this moment has null for its conditions.
+    conditions = (crd.get("status") or {}).get("conditions") or []
     return any(item.get("type") == "Established" and item.get("status") == "True" for item in conditions)
 
 
