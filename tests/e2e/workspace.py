@@ -7,10 +7,11 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reverser.errors import KubeNotFound
+from reverser.errors import KubeNotFound, KubeThrottled
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.kube.sync import Kube
 from reverser.supervision.gitview import GitView
@@ -157,12 +158,22 @@ class Workspace:
         self.kube.create(path, body)
         named = f"{path}/{plural}.{group}"
         self.extra.append(named)
-        until(lambda: self._established(named), f"{plural}.{group} is served")
+        until(lambda: self._established(named), f"{plural}.{group} is established")
+        for each in versions if version.get("served", True) else ():
+            until(partial(self._served, group, each, plural), f"{plural}.{group} {each} is served")
         return named
 
     def _established(self, path: str) -> bool:
-        conditions = self.kube.get(path).get("status", {}).get("conditions", [])
+        conditions = (self.kube.get(path).get("status") or {}).get("conditions") or []
         return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+    def _served(self, group: str, version: str, plural: str) -> bool:
+        """A definition is established before its objects can be reached: 404, then 429, for a moment."""
+        try:
+            self.kube.list(self.path(plural, group=group, version=version))
+        except (KubeNotFound, KubeThrottled):
+            return False
+        return True
 
     def custom(self, group: str, name: str, plural: str = "gizmos", version: str = "v1", **spec: Any) -> None:
         """Create an object of a kind made by ``definition``; waits while the API server does not serve it."""
@@ -176,7 +187,7 @@ class Workspace:
         def create() -> bool:
             try:
                 self.kube.create(self.path(plural, group=group, version=version), body)
-            except KubeNotFound:
+            except (KubeNotFound, KubeThrottled):
                 return False
             return True
 
