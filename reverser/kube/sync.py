@@ -201,6 +201,8 @@ def _pool(config: KubeConfig) -> urllib3.PoolManager:
         options["ssl_context"] = context
         if not config.verifies:
             options["cert_reqs"] = "CERT_NONE"
+            # The kubeconfig says so; repeating it with every connection tells nobody anything.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         if config.server_name:
             options["server_hostname"] = config.server_name
     if config.proxy:
