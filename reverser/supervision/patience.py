@@ -32,6 +32,11 @@ class PatientKube:
         found: dict[str, Any] = self._again(lambda: self.kube.get(path))
         return found
 
+    def names(self, path: str) -> list[str]:
+        """The names of the objects of a collection."""
+        found = self._again(lambda: self.kube.list(path))
+        return [item["metadata"]["name"] for item in found.items]
+
     def create(self, path: str, manifest: dict[str, Any]) -> None:
         """Create an object; one that is there is the work of a request whose answer was lost."""
         try:

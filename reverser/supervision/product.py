@@ -81,6 +81,7 @@ def prepare_database(state_dir: Path) -> Login | None:
     SettingsInvalid where the database cannot be reached or written.
     """
     from django.core.management import call_command
+    from django.db import connections
     from django.db.utils import DatabaseError
 
     try:
@@ -94,6 +95,8 @@ def prepare_database(state_dir: Path) -> Login | None:
                 "space and the rights of the state directory"
             ]
         ) from error
+    finally:
+        connections.close_all()
 
 
 def ensure_login(state_dir: Path) -> Login | None:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import re
 import secrets
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from reverser.errors import ReverserError
 from reverser.kube.paths import core_path, own_path, resource_path
@@ -28,6 +30,8 @@ from reverser.supervision.patience import STEP_SECONDS, PatientKube, StoryFailed
 from reverser.supervision.up import Up
 
 QUIET_SECONDS = 5.0
+_MADE_HERE = re.compile(r"(menu|safe|keep|gone|hard)-[0-9a-f]{6}")
+"""The names of the objects of any story."""
 Say = Callable[[str], None]
 
 
@@ -242,12 +246,15 @@ def _restart(teller: _Teller) -> None:
 
 
 def _clean_up(teller: _Teller) -> None:
-    for name in (f"keep-{teller.mark}", f"hard-{teller.mark}"):
-        teller.kube.delete(teller.configmap(name))
-    teller.kube.delete(core_path("secrets", namespace=seeds.NAMESPACE, name=f"safe-{teller.mark}"))
+    """What a story that was interrupted has left goes too, so that all end with the same tree."""
+    for resource in ("configmaps", "secrets"):
+        for name in teller.kube.names(core_path(resource, namespace=seeds.NAMESPACE)):
+            if _MADE_HERE.fullmatch(name):
+                teller.kube.delete(core_path(resource, namespace=seeds.NAMESPACE, name=name))
 
     def gone() -> bool:
-        return not [path for path in teller.git.files(seeds.PATH) if teller.mark in path]
+        names = (Path(path).name.partition(".")[0] for path in teller.git.files(seeds.PATH))
+        return not any(_MADE_HERE.fullmatch(name) for name in names)
 
     teller.until("everything of the story is gone from Git", gone)
     teller.done("All of it is deleted again: " + teller.git.log()[0].subject)
