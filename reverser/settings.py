@@ -227,7 +227,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["reverser.rest.problems.BoundedJSONParser"],
     "DEFAULT_THROTTLE_CLASSES": ["reverser.rest.throttling.CallerThrottle"],
     "DEFAULT_SCHEMA_CLASS": "reverser.rest.schema.Schema",
     "EXCEPTION_HANDLER": "reverser.rest.problems.handle",

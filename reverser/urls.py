@@ -15,3 +15,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("oidc/callback", Callback.as_view(), name="oidc_callback"),
     path("api/", include("reverser.rest.urls")),
 ]
+handler400 = "reverser.rest.problems.bad_request"
+handler404 = "reverser.rest.problems.not_found"
+handler500 = "reverser.rest.problems.server_error"

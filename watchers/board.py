@@ -42,11 +42,11 @@ class StreamBoard:
         )
         self._mark(spec.scope)
 
-    def seen(self, scope: Scope, last_event_ms: int) -> None:
-        """Notes when a shard last saw an event."""
+    def seen(self, scope: Scope, last_event_ms: int, hourly: int = 0) -> None:
+        """Notes when a shard last saw an event, and how many in the last hour."""
         record = self._records.get(scope)
-        if record is not None and record.last_event_ms != last_event_ms:
-            self._records[scope] = replace(record, last_event_ms=last_event_ms)
+        if record is not None and (record.last_event_ms, record.hourly_events) != (last_event_ms, hourly):
+            self._records[scope] = replace(record, last_event_ms=last_event_ms, hourly_events=hourly)
             self._mark(scope)
 
     def drop(self, scope: Scope) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from reverser.kube.aio import AsyncKube
 from reverser.kube.paths import resource_path
@@ -12,6 +12,7 @@ from reverser.store.model import StreamState, TargetRef
 from watchers.appender import Appender, Position
 from watchers.buffer import ShardBuffer
 from watchers.intake import Intake
+from watchers.rate import EventRate
 from watchers.sealing import Seals
 from watchers.table import ShardSpec
 from watchers.timing import Timing
@@ -60,6 +61,7 @@ class ShardState:
     """The ``wanted`` of the replay that is running, -1 when none is."""
     events: int = 0
     last_event_ms: int = 0
+    rate: EventRate = field(default_factory=EventRate)
 
     @property
     def path(self) -> str:

@@ -14,6 +14,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from time import time
 from functools import partial
 
 import orjson
@@ -345,6 +346,7 @@ class TargetRunner:
         now = await self._env.store.time_ms() if any(m.needs_replay for m in marks.values()) else 0
         for scope, running in self._shards.items():
             mark = marks.get(scope)
-            self._board.seen(scope, running.shard.state.last_event_ms)
+            state = running.shard.state
+            self._board.seen(scope, state.last_event_ms, state.rate.hourly(time()))
             if mark is not None and mark.needs_replay and not mark.is_parked(now):
                 running.shard.request_replay(mark.wanted)

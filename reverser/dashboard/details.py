@@ -62,7 +62,10 @@ class Stream:
     since: datetime | None
     last_event: datetime | None
     restarts: int
+    events: int
+    """Of the last hour, as the watch sent them."""
     hourly: int
+    """Objects written in the last hour."""
     waits: str
 
 
@@ -204,6 +207,7 @@ def _streams(store: Store, target: TargetState, now_ms: int) -> list[Stream]:
                 moment(record.since_ms),
                 moment(record.last_event_ms),
                 record.restarts,
+                record.hourly_events,
                 hourly.get(scope.group_resource, 0),
                 waits,
             )

@@ -3,7 +3,8 @@
 The clone belongs to the worker that writes it, so it is only read: object ids of a commit never change, and
 a clone that was replaced meanwhile makes an answer that says so. Each call of git has a deadline and each
 file a bound, because a page must not hang over a large repository. Sealed values stay sealed: their
-ciphertext is shortened, and a Secret that is not sealed in Git is not shown at all.
+ciphertext is shortened, and a Secret that is not sealed in Git is not shown at all: neither as it is, nor on
+the other side of the commit that sealed it (see ``openness.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitwriter.git.environment import base_environment, git_binary
+from reverser.dashboard.openness import holds_open_secret
 from reverser.trust.child import ChildTimeout, Completed, run
 
 DEADLINE_SECONDS = 5.0
@@ -25,7 +27,6 @@ FILE_LINES = 2_000
 CONTEXT = 3
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _SEALED = re.compile(r"ENC\[AES256_GCM,data:[^\]]*\]")
-_SECRET = re.compile(r"^kind:\s*[\"']?(\S+?)[\"']?\s*$", re.MULTILINE)
 
 
 class DiffUnavailable(Exception):
@@ -202,7 +203,7 @@ def _file(path: str, status: str, old: bytes | None, new: bytes | None) -> FileD
         before, after = old.decode(), new.decode()
     except UnicodeDecodeError:
         return FileDiff(path, status, note="not text, not shown")
-    if _is_open_secret(before) or _is_open_secret(after):
+    if holds_open_secret(before, after):
         return FileDiff(path, status, note="a Secret that is not sealed in Git is not shown here")
     one, other = before.splitlines(), after.splitlines()
     if max(len(one), len(other)) > FILE_LINES:
@@ -216,13 +217,6 @@ def _file(path: str, status: str, old: bytes | None, new: bytes | None) -> FileD
         note,
         added=sum(line.kind == "add" for line in lines),
         removed=sum(line.kind == "remove" for line in lines),
-    )
-
-
-def _is_open_secret(text: str) -> bool:
-    return any(
-        _SECRET.search(part) and "Secret" in _SECRET.findall(part) and not re.search(r"^sops:", part, re.M)
-        for part in re.split(r"^---.*$", text, flags=re.MULTILINE)
     )
 
 

@@ -133,6 +133,9 @@ class StreamShape(Shape):
     since = serializers.DateTimeField(allow_null=True)
     lastEvent = serializers.DateTimeField(allow_null=True)
     restarts = serializers.IntegerField()
+    eventsLastHour = serializers.IntegerField(
+        help_text="As the watch sent them, those that changed nothing included"
+    )
 
 
 class TargetStreamsShape(Shape):
@@ -157,6 +160,7 @@ def streams(row: TargetState, records: Mapping[Scope, StreamRecord]) -> Document
             "since": rfc3339(moment(record.since_ms)),
             "lastEvent": rfc3339(moment(record.last_event_ms)),
             "restarts": record.restarts,
+            "eventsLastHour": record.hourly_events,
         }
         for scope, record in sorted(
             records.items(), key=lambda item: (item[0].group_resource, item[0].namespace or "")

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db.utils import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views import defaults
 from rest_framework import exceptions
+from rest_framework.parsers import JSONParser
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
@@ -68,6 +71,13 @@ def handle(error: Exception, context: Mapping[str, Any]) -> Response | None:
         return answer(problem(403, str(error) or "this is not allowed"))
     if isinstance(error, exceptions.APIException):
         return _framework(error)
+    if isinstance(error, RequestDataTooBig):
+        return answer(problem(413, "the body is too large"))
+    if isinstance(error, SuspiciousOperation):
+        return answer(problem(400, "the request cannot be read"))
+    if isinstance(error, DatabaseError):
+        logger.warning("the history database cannot be used", extra={"detail": type(error).__name__})
+        return answer(problem(503, "the history database does not answer; try again", retry_after=5))
     logger.exception("a REST request failed; this is a bug")
     return answer(problem(500, "this is a bug; the log of web tells more"))
 
@@ -120,8 +130,41 @@ def _fields(detail: Any, path: str = "") -> list[dict[str, str]]:
     return found[:50]
 
 
-def not_found(_request: HttpRequest, path: str = "") -> HttpResponse:
-    """An address below the API that is nobody's."""
-    return JsonResponse(
-        problem(404, f"there is no /api/v1/{path[:200]}"), status=404, content_type=CONTENT_TYPE
-    )
+class BoundedJSONParser(JSONParser):
+    """JSON that nests deeper than Python can follow is not JSON that anybody means."""
+
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
+        """The value. Raises ParseError."""
+        try:
+            return super().parse(stream, media_type, parser_context)
+        except RecursionError as error:
+            raise exceptions.ParseError("the body nests too deeply") from error
+
+
+def _is_api(request: HttpRequest) -> bool:
+    return request.path.startswith("/api/") or request.path == "/api"
+
+
+def _plain(status: int, detail: str) -> HttpResponse:
+    return JsonResponse(problem(status, detail), status=status, content_type=CONTENT_TYPE)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None, **_rest: Any) -> HttpResponse:
+    """An address that is nobody's: a problem below the API, a page elsewhere."""
+    if _is_api(request):
+        return _plain(404, f"there is no {request.path[:200]}; see /api/docs/")
+    return defaults.page_not_found(request, exception or Http404())
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What no view has seen, for example a host name that is not ours."""
+    if _is_api(request):
+        return _plain(400, "the request cannot be read; is the host name one of REVERSER_ALLOWED_HOSTS?")
+    return defaults.bad_request(request, exception)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """A failure outside of any view."""
+    if _is_api(request):
+        return _plain(500, "this is a bug; the log of web tells more")
+    return defaults.server_error(request)

@@ -58,5 +58,5 @@ urlpatterns = [
         name="commitrequest",
     ),
     path("v1/events", events.Events.as_view()),
-    path("v1/<path:path>", problems.not_found),
+    path("<path:path>", problems.not_found),
 ]

@@ -327,6 +327,8 @@ class StreamRecord:
     since_ms: int = 0
     restarts: int = 0
     last_event_ms: int = 0
+    hourly_events: int = 0
+    """Added, modified and deleted events of the last hour, those that changed nothing included."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,56 @@ def test_open_secret_is_not_shown(clone: Clone, position: str) -> None:
     assert "not sealed" in found.files[0].note
 
 
+OPEN = [
+    pytest.param('{{"kind": "Secret", "data": {{"a": "{0}"}}}}', id="JSON"),
+    pytest.param("{{kind: Secret, stringData: {{a: {0}}}}}", id="flow"),
+    pytest.param("kind: List\nitems:\n- kind: Secret\n  data: {{a: {0}}}\n", id="in a List"),
+    pytest.param("kind: SecretList\nitems:\n- data: {{a: {0}}}\n", id="in a SecretList"),
+    pytest.param("kind: Secret # mine\ndata:\n  a: {0}\n", id="with a comment"),
+    pytest.param("kind: 'Secret'\ndata:\n  a: {0}\n", id="quoted"),
+    pytest.param(
+        "kind: Secret\nstringData:\n  a: {0}\nsops:\n  version: 3\n", id="with sops beside plain text"
+    ),
+    pytest.param("kind: Secret\ndata: [{0}\n", id="that cannot be read"),
+]
+
+
+@pytest.mark.parametrize("form", OPEN)
+def test_open_secret_of_any_form(clone: Clone, form: str) -> None:
+    """However it is written, on the new side or on the old."""
+    first = clone.commit(secret=form.format(CANARY))
+    second = clone.commit(secret="kind: ConfigMap\n")
+    third = clone.commit(secret=None)
+
+    for sha in (first, second):
+        found = read_diff(clone.path, sha)
+        assert CANARY not in repr(found) and "not sealed" in found.files[0].note
+    assert "not sealed" not in read_diff(clone.path, third).files[0].note
+
+
+@pytest.mark.parametrize("kind", ["Secret", "Credential"])
+def test_the_commit_that_sealed_it(clone: Clone, kind: str) -> None:
+    """Its old side has the plain text: neither side of the file is shown, for any kind that is sealed."""
+    clone.commit(thing=f"kind: {kind}\ndata:\n  a: {CANARY}\n")
+    value = "ENC[AES256_GCM,data:QUJD,iv:x,tag:y,type:str]"
+    sha = clone.commit(thing=f"kind: {kind}\ndata:\n  a: {value}\nsops:\n  version: 3\n")
+
+    found = read_diff(clone.path, sha)
+
+    assert CANARY not in repr(found)
+    assert "not sealed" in found.files[0].note
+
+
+def test_what_only_names_a_secret_is_shown(clone: Clone) -> None:
+    """A reference is no secret, and neither is a ConfigMap in the file of a sealed Secret."""
+    sealed = "kind: Secret\ndata:\n  a: ENC[AES256_GCM,data:QUJD,iv:x,tag:y,type:str]\nsops:\n  version: 3\n"
+    release = "kind: HelmRelease\nspec:\n  valuesFrom:\n  - kind: Secret\n    name: values\n"
+
+    sha = clone.commit(release=release, mixed=f"{sealed}---\nkind: ConfigMap\ndata: {{a: b}}\n")
+
+    assert [file.note for file in read_diff(clone.path, sha).files] == ["", ""]
+
+
 def test_large_and_binary_files(clone: Clone) -> None:
     """They are named, not shown."""
     sha = clone.commit(binary=b"\xff\xfe\x00", large="x" * (diffs.FILE_BYTES + 1), long="a\n" * 3000)
