@@ -142,6 +142,10 @@ def _pull_policy(value: Any, container: Mapping[str, Any]) -> bool:
     return bool(value == ("IfNotPresent" if tagged else "Always"))
 
 
+def _policy_types(value: Any, spec: Mapping[str, Any]) -> bool:
+    return bool(value == (["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]))
+
+
 def _same_port(value: Any, port: Mapping[str, Any]) -> bool:
     return type(value) is int and value == port.get("port")
 
@@ -233,6 +237,14 @@ _WEBHOOK: Node = {
 }
 _PATHS: Node = {"*": {"pathType": _is("ImplementationSpecific")}}
 
+_PERCENT = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_SCALE_UP: Node = {
+    "stabilizationWindowSeconds": _is(0),
+    "selectPolicy": _is("Max"),
+    "policies": _is([{"type": "Pods", "value": 4, "periodSeconds": 15}, _PERCENT]),
+}
+_SCALE_DOWN: Node = {"selectPolicy": _is("Max"), "policies": _is([_PERCENT])}
+
 _BUILTIN: dict[tuple[str, str], Node] = {
     ("apps", "Deployment"): {
         "spec": {
@@ -307,13 +319,29 @@ _BUILTIN: dict[tuple[str, str], Node] = {
     ("", "Namespace"): {"spec": {"finalizers": _is(["kubernetes"])}},
     ("networking.k8s.io", "NetworkPolicy"): {
         "spec": {
-            "policyTypes": _is(["Ingress"]),
+            "policyTypes": Is(test=_policy_types),
             "ingress": {"*": {"ports": {"*": {"protocol": _is("TCP")}}}},
             "egress": {"*": {"ports": {"*": {"protocol": _is("TCP")}}}},
         }
     },
     ("networking.k8s.io", "Ingress"): {"spec": {"rules": {"*": {"http": {"paths": _PATHS}}}}},
-    ("autoscaling", "HorizontalPodAutoscaler"): {"spec": {"minReplicas": _is(1)}},
+    ("autoscaling", "HorizontalPodAutoscaler"): {
+        "spec": {
+            "minReplicas": _is(1),
+            "metrics": _is(
+                [
+                    {
+                        "type": "Resource",
+                        "resource": {
+                            "name": "cpu",
+                            "target": {"type": "Utilization", "averageUtilization": 80},
+                        },
+                    }
+                ]
+            ),
+            "behavior": {"scaleUp": _SCALE_UP, "scaleDown": _SCALE_DOWN},
+        }
+    },
     ("storage.k8s.io", "StorageClass"): {
         "reclaimPolicy": _is("Delete"),
         "volumeBindingMode": _is("Immediate"),

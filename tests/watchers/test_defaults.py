@@ -117,3 +117,31 @@ def test_defaults_of_a_custom_resource_come_from_its_schema() -> None:
     )
     assert schema_table(crd, "v2") is None
     assert optional_pointers(obj, None) == ()
+
+
+def test_lists_that_the_server_fills_in() -> None:
+    """The metric of an autoscaler and the policy types of a network policy, as far as nobody chose them."""
+    metric = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    scaler = {
+        "spec": {
+            "maxReplicas": 3,
+            "metrics": [{"type": "Resource", "resource": metric}],
+            "behavior": {
+                "scaleDown": {
+                    "selectPolicy": "Max",
+                    "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+                    "stabilizationWindowSeconds": 60,
+                }
+            },
+        }
+    }
+    assert optional_pointers(scaler, builtin_table("autoscaling", "HorizontalPodAutoscaler")) == (
+        "/spec/metrics",
+        "/spec/behavior/scaleDown/selectPolicy",
+        "/spec/behavior/scaleDown/policies",
+    )
+    table = builtin_table("networking.k8s.io", "NetworkPolicy")
+    both = {"policyTypes": ["Ingress", "Egress"]}
+    assert optional_pointers({"spec": {**both, "egress": [{}]}}, table) == ("/spec/policyTypes",)
+    assert optional_pointers({"spec": both}, table) == ()
+    assert optional_pointers({"spec": {"policyTypes": ["Ingress"]}}, table) == ("/spec/policyTypes",)
