@@ -187,14 +187,17 @@ class Shard:
             metrics.RESTARTS.labels(*self._labels, "410_gone").inc()
         else:
             metrics.RESTARTS.labels(*self._labels, "error").inc()
+        text = str(error)
         if isinstance(error, KubeNotFound):
             self.state.on_missing()
+            kind = self.state.spec.scope.group_resource
+            text = f"{kind} is not served now; a minute later it is watched no more, its files stay ({error})"
         persistent = self._failures >= 3 or now - self._first_failure >= timing.blocked_after
         redis = isinstance(error, StoreUnavailable)
         if not redis and (
             persistent or isinstance(error, KubeNotFound) or not isinstance(error, TransientError)
         ):
-            self.state.show(StreamState.BLOCKED, "WatchError", str(error))
+            self.state.show(StreamState.BLOCKED, "WatchError", text)
             if self._failures == 3:
                 log.warning("%s: blocked: %s", self.name, error)
         wait = timing.backoff(self._failures)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from reverser.store.model import Operation, Scope, TypeRef
 from watchers.policy import is_sensitive
 from watchers.registry import TypeRecord, Verdict
-from watchers.rules import Claim, best_versions
+from watchers.rules import NOTHING_RUNS, Claim, best_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,14 @@ class Table:
         return len({shard.scope.group_resource for shard in self.shards})
 
 
-def build_table(target_uid: str, claims: Iterable[Claim], sensitive: frozenset[str]) -> Table:
+def build_table(
+    target_uid: str,
+    claims: Iterable[Claim],
+    sensitive: frozenset[str],
+    running: Mapping[str, str] = NOTHING_RUNS,
+) -> Table:
     """Shards sorted by type and namespace. No claims make an empty table: every watch of the target
-    closes.
+    closes. ``running``: see ``best_versions``.
     """
     by_type: dict[str, list[Claim]] = {}
     for claim in claims:
@@ -58,7 +63,7 @@ def build_table(target_uid: str, claims: Iterable[Claim], sensitive: frozenset[s
     shards: list[ShardSpec] = []
     covered: dict[TypeRef, None] = {}
     for name in sorted(by_type):
-        chosen = best_versions(claim.record for claim in by_type[name])[0]
+        chosen = best_versions((claim.record for claim in by_type[name]), running)[0]
         for claim in by_type[name]:
             if claim.record.key != chosen.key:
                 covered[claim.record.type] = None

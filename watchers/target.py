@@ -14,8 +14,8 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from time import time
 from functools import partial
+from time import time
 
 import orjson
 
@@ -69,6 +69,8 @@ class _Running:
     shard: Shard
     spec: ShardSpec
     fingerprint: str
+    retained: bool = False
+    """Its type was not served reliably at the last look."""
 
 
 class TargetRunner:
@@ -186,12 +188,14 @@ class TargetRunner:
 
     def _table(self) -> Table:
         registry = self._env.catalog.registry
+        running = {scope.group_resource: one.spec.type.version for scope, one in self._shards.items()}
         claims = [
             claim
             for rule in self._env.kinds.rules_of(self.target)
-            for claim in resolve(rule, registry).claims
+            for claim in resolve(rule, registry, running).claims
         ]
-        table = build_table(self.ref.uid, claims, self._env.config.additional_sensitive_resources)
+        sensitive = self._env.config.additional_sensitive_resources
+        table = build_table(self.ref.uid, claims, sensitive, running)
         metrics.WATCHED_TYPES.labels(self.ref.namespace, self.ref.name).set(table.types)
         return table
 
@@ -231,7 +235,11 @@ class TargetRunner:
         await self._stop_shards(changed, drain=True, forget=False)
         await self._stop_shards(self._lost(), drain=False, forget=False)
         for scope, (spec, fingerprint) in wanted.items():
-            if scope in self._shards:
+            running = self._shards.get(scope)
+            if running is not None:
+                if running.retained and not spec.retained:
+                    running.shard.wake()
+                running.retained = spec.retained
                 continue
             if spec.retained:
                 text = f"{spec.scope.group_resource} is not served reliably now; it is watched once it is"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from reverser.kube.paths import resource_path
 from reverser.store.model import EventEntry, TypeRef
 from watchers.catalog import Catalog
 from watchers.defaults import schema_tables
+from watchers.registry import Verdict
 from watchers.timing import Timing
 
-from .conftest import CRD_PATH, Bench, Cluster, eventually
+from .conftest import CRD_PATH, FAST, Bench, Cluster, eventually
 
 GIZMOS = resource_path("gizmos.k8s.io", "v1", "gizmos", namespace="shop")
 
@@ -52,6 +54,40 @@ def test_a_definition_is_the_evidence_for_a_custom_type() -> None:
     assert catalog.defaults(ingress)
     catalog.definition_changed("gizmos.gizmos.k8s.io", None)
     assert catalog.defaults(gizmo) is None
+
+
+async def test_a_type_that_comes_back_is_watched_at_once(bench: Bench, cluster: Cluster) -> None:
+    """Pain 71, C13: while a type is not served its watch is shown as blocked, in words that say what will
+    become of it; once it is served again nobody waits for the end of a pause.
+    """
+    timing = replace(FAST)
+    cluster.kube.create(CRD_PATH, definition(size={"type": "integer"}))
+    uid = cluster.target()
+    cluster.rule("wr", "gt", [{"apiGroups": ["gizmos.k8s.io"], "resources": ["gizmos"]}])
+    await bench.open(uid)
+    watcher = await bench.start(timing=timing)
+    await bench.streaming(uid, 1)
+    for name in ("retry_first", "retry_max"):
+        object.__setattr__(timing, name, 600.0)
+    path = f"{CRD_PATH}/gizmos.gizmos.k8s.io"
+    spec = definition(size={"type": "integer"})["spec"]
+    versions = spec["versions"]
+    spare = {**versions[0], "name": "v2", "storage": True}
+    hidden = [{**versions[0], "served": False, "storage": False}, spare]
+    cluster.kube.patch(path, {"spec": {"versions": hidden}})
+
+    async def blocked() -> bool:
+        records = (await bench.store.read_streams(uid)).values()
+        return any("not served" in record.message for record in records)
+
+    async def missed() -> bool:
+        records = watcher.runtime.registry.by_resource["gizmos"]
+        return any(record.verdict is Verdict.RETAINED for record in records)
+
+    await eventually(blocked, "the watch is blocked")
+    await eventually(missed, "discovery saw it, too")
+    cluster.kube.patch(path, {"spec": {"versions": versions}})
+    await bench.streaming(uid, 1)
 
 
 async def test_a_changed_schema_counts_at_once(bench: Bench, cluster: Cluster) -> None:

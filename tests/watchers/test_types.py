@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from reverser.store.model import ALL_OPERATIONS, Operation, Scope
 from tests import needs
 from watchers.discovery import Resource, Scan, parse_aggregated, parse_legacy, scan
 from watchers.registry import Registry, Transition, Verdict, judge, transitions
-from watchers.rules import resolve, version_priority
+from watchers.rules import best_versions, resolve, version_priority
 from watchers.table import build_table
 
 VERBS = ("create", "get", "list", "watch")
@@ -385,15 +386,15 @@ def test_a_version_that_blinks_is_not_left_for_another() -> None:
     """A2, C13: while a watched version is missing the watch waits for it, though another one is served and
     preferred meanwhile; after its grace, and for a watch that is new, what is served is taken.
     """
-    one, two = served("gizmos", "Gizmo", "lab.test", "v1"), served("gizmos", "Gizmo", "lab.test", "v2")
-    preferred = replace(one, preferred=True)
+    preferred = served("gizmos", "Gizmo", "lab.test", "v1")
+    two = served("gizmos", "Gizmo", "lab.test", "v2", preferred=False)
     both = judge(Registry(), facts(preferred, two), 0.0)
     blink = judge(both, facts(replace(two, preferred=True), scanned=(("lab.test", "v1"),)), 30.0)
     over = judge(blink, facts(replace(two, preferred=True), scanned=(("lab.test", "v1"),)), 91.0)
     back = judge(blink, facts(preferred, scanned=(("lab.test", "v2"),)), 60.0)
 
-    def chosen(registry: Registry, *watched: str) -> str:
-        running = {"lab.test/gizmos": version for version in watched}
+    def chosen(registry: Registry, watched: str = "") -> str:
+        running = {"lab.test/gizmos": watched} if watched else {}
         (record,) = best_versions(registry.versions("lab.test", "gizmos"), running)
         return record.resource.version
 
