@@ -6,6 +6,8 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,14 @@ def start(tmp_path: Path, *arguments: str, **settings: str) -> tuple[int, list[s
         check=False,
     )
     return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
+@contextmanager
+def deaf_port() -> Iterator[int]:
+    """A port on which nobody listens, and that nobody else can take meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 def kubeconfig(tmp_path: Path, context: str = "c") -> str:
@@ -98,9 +108,9 @@ def test_nothing_is_made_before_a_start_can_work(tmp_path: Path) -> None:
     """A Redis that is not there and a port in use are told together; no cluster, folder or file of the run is
     left, apart from the lock and the key that settings need.
     """
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server, deaf_port() as deaf:
         taken = f"127.0.0.1:{server.getsockname()[1]}"
-        away = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
+        away = f"redis://:hunter2@127.0.0.1:{deaf}/0"
         code, lines = start(tmp_path, "demo", REVERSER_REDIS_URL=away, REVERSER_HTTP_ADDR=taken)
     assert code == 2
     assert [line.split(":")[:2] for line in lines] == [
@@ -217,7 +227,8 @@ def test_children_of_a_killed_supervisor_keep_the_directory(tmp_path: Path) -> N
 
 def test_redis_that_is_not_there_shows_no_password() -> None:
     """The reason, never the credentials."""
-    problem = preflight.redis_problem(f"redis://:hunter2@127.0.0.1:{free_port()}/0")
+    with deaf_port() as port:
+        problem = preflight.redis_problem(f"redis://:hunter2@127.0.0.1:{port}/0")
     assert "no Redis answers there" in problem
     assert "hunter2" not in problem
     assert "write redis://" in preflight.redis_problem("http://127.0.0.1")
