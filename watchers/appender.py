@@ -104,7 +104,7 @@ class Appender:
             if not batch.entries:
                 wait = last_plain + CURSOR_PAUSE - loop.time()
                 if wait > 0:
-                    await asyncio.sleep(wait)
+                    await self._buffer.rest(wait)
                     batch = await self._buffer.next_batch(max_items=BATCH_ITEMS, max_bytes=BATCH_BYTES)
                 last_plain = loop.time()
             await self._append(batch)

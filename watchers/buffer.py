@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from reverser.store.model import EventEntry, UnsealedEntry
@@ -62,6 +63,8 @@ class ShardBuffer:
         self._added = 0
         self._filled = asyncio.Event()
         self._freed = asyncio.Event()
+        self._news = asyncio.Event()
+        """Something that is more than a cursor has come."""
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
 
     def __len__(self) -> int:
@@ -80,6 +83,23 @@ class ShardBuffer:
         self._bytes += item.size
         self._added += 1
         self._filled.set()
+        if not item.plain:
+            self._news.set()
+
+    async def rest(self, seconds: float) -> None:
+        """Waits, but no longer than until an entry is ready: only a mere cursor has time."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while (left := deadline - loop.time()) > 0:
+            item = next((item for item in self._items if not item.plain), None)
+            if item is None:
+                self._news.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), left)
+            elif item.work is None or item.work.done():
+                return
+            else:
+                await asyncio.wait((item.work,), timeout=left)
 
     async def next_batch(self, *, max_items: int, max_bytes: int) -> Batch:
         """Waits for the first item and its work, and returns the ready prefix without removing it."""
