@@ -16,6 +16,7 @@ from reverser.config import Config
 from reverser.controllers.runtime import ControllerRuntime
 from reverser.errors import ReverserError, SettingsInvalid
 from reverser.health import announce_path, start_health_server
+from reverser.heap import settle_heap
 from reverser.kube.aio import AsyncKube
 from reverser.readiness import PROCESS, latched
 from reverser.store import AsyncStore
@@ -103,6 +104,7 @@ async def _run_all(settings: Config, kube: AsyncKube, edge: AsyncStore, stop: as
         target=_project, args=(controllers, ended), name="history projector", daemon=True
     )
     projector.start()
+    settle_heap()
     tasks = [
         asyncio.create_task(watcher.run(stop), name="watcher"),
         asyncio.create_task(controllers.run(stop), name="controllers"),

@@ -17,6 +17,7 @@ from django.db.utils import DatabaseError
 
 from reverser.config import Config
 from reverser.errors import SettingsInvalid
+from reverser.heap import settle_heap
 from reverser.quantities import Address
 from reverser.readiness import PROCESS, latched
 from reverser.store import Store
@@ -102,6 +103,7 @@ def run() -> None:
 
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
+    settle_heap()
     for listener in ingress:
         listener.start()
     threading.Thread(target=server.serve, name="web", daemon=True).start()

@@ -10,6 +10,7 @@ from django.db import connection
 
 from reverser.errors import SettingsInvalid
 from reverser.health import announce_path, start_health_server
+from reverser.heap import settle_heap
 from reverser.readiness import PROCESS, latched
 from reverser.wiring import config
 
@@ -47,6 +48,7 @@ def prepare() -> None:
         os._exit(2)
     tasks.configure(runtime)
     PROCESS.add("redis", latched(redis_check))
+    settle_heap()
     _open_health("worker")
 
 
