@@ -1,7 +1,7 @@
 """The sandbox answers as a recorded kube-apiserver did, scenario by scenario.
 
-Runs where the recordings exist; the facts they hold are tested in this folder's other modules as well, so
-nothing is lost without them.
+Runs where the recordings exist; test_scenarios lists, one by one, the tests that show the same facts
+without them.
 """
 
 import json
