@@ -107,9 +107,9 @@ def read_document_fact(body: bytes, index: int, *, limits: Limits = DEFAULT_LIMI
     try:
         walk.run(body)
     except yaml.YAMLError as error:
-        return DocumentFact(index, DocumentClass.INVALID, detail=_complaint(error))
+        return DocumentFact(index, DocumentClass.INVALID, detail=_complaint(error) + _hint(body))
     except (ValueError, RecursionError) as error:
-        return DocumentFact(index, DocumentClass.INVALID, detail=str(error))
+        return DocumentFact(index, DocumentClass.INVALID, detail=str(error) + _hint(body))
     if walk.empty:
         return DocumentFact(index, DocumentClass.EMPTY)
     return walk.fact(index)
@@ -117,6 +117,10 @@ def read_document_fact(body: bytes, index: int, *, limits: Limits = DEFAULT_LIMI
 
 def _is_blank(body: bytes) -> bool:
     return not body.removeprefix(b"\xef\xbb\xbf").strip()
+
+
+def _hint(body: bytes) -> str:
+    return "; it looks like a template that has yet to be rendered" if b"{{" in body else ""
 
 
 def _complaint(error: yaml.YAMLError) -> str:

@@ -349,3 +349,10 @@ def test_ambiguous_namespace_names_both_kustomizations() -> None:
     assert "a/kustomization.yaml" in issue.message
     assert "b/kustomization.yaml" in issue.message
     assert check(scan({**files, "cm.yaml": manifest("ClusterRole", "admin")})) == ()
+
+
+def test_a_template_is_told_as_one() -> None:
+    """Whoever points at a chart learns that it has to be rendered first."""
+    (issue,) = check(scan({"deploy.yaml": "kind: Deployment\nmetadata:\n  name: {{ .Release.Name }}-web\n"}))
+    assert issue.kind is IssueKind.INVALID_YAML
+    assert "looks like a template" in issue.message
