@@ -105,6 +105,8 @@ class Comparison:
         if found.sealed or found.sensitive or not found.body:
             return ""
         digest = self._digests[(found.namespace, found.name)] = self._digest(found)
+        if not len(self._memory):
+            return ""
         upsert = Upsert(
             group=kind.group,
             version=kind.version,

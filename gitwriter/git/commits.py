@@ -10,6 +10,7 @@ signature over exactly the bytes that it will have.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from reverser.trust.child import killed_after, start, stop
 _REF = "refs/reverser/attempt"
 _DEADLINE = 120.0
 FEW_FILES = 64
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Signer(Protocol):
@@ -216,7 +218,7 @@ def check_path(path: str) -> None:
     parts = path.split("/")
     bad = (
         any(part in ("", ".", "..") or part.lower().rstrip(". ") in (".git", "git~1") for part in parts)
-        or any(ord(char) < 32 or ord(char) == 127 for char in path)
+        or _CONTROL.search(path) is not None
         or len(path.encode("utf-8", "surrogateescape")) > 4096
         or any(len(part.encode("utf-8", "surrogateescape")) > 255 for part in parts)
     )

@@ -27,6 +27,7 @@ _CONFIG = {
     "fastimport.unpackLimit": "100",
     "http.lowSpeedLimit": "1",
     "http.lowSpeedTime": "45",
+    "pack.compression": "1",
     "protocol.version": "2",
 }
 
