@@ -50,6 +50,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-watch-list", action="store_true", help="refuse sendInitialEvents, as old servers do"
     )
+    parser.add_argument(
+        "--definition-delay",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long the objects of a new or changed definition answer 404, then 429",
+    )
     audit = parser.add_argument_group(
         "audit webhook", "audit events of every write are posted here in batches"
     )
@@ -93,6 +100,7 @@ def _config(arguments: argparse.Namespace) -> SandboxConfig:
         bookmark_interval=arguments.bookmark_interval,
         watch_list=not arguments.no_watch_list,
         finish_namespaces=arguments.finish_namespaces,
+        definition_delay=arguments.definition_delay,
     )
 
 

@@ -13,7 +13,8 @@ class SandboxConfig:
     `port` 0 takes a free one, with a state directory the same as last time where that is free. Without
     `state_dir` everything is lost at the end. `watch_cache` and `watch_list` off imitate servers started
     without the watch cache, or without streaming lists. `record` keeps every version of every object in
-    memory for oracles.
+    memory for oracles. `definition_delay` is how long the objects of a new or changed
+    CustomResourceDefinition cannot be reached, though it is established.
     """
 
     host: str = "127.0.0.1"
@@ -30,5 +31,6 @@ class SandboxConfig:
     watch_cache: bool = True
     watch_list: bool = True
     finish_namespaces: bool = False
+    definition_delay: float = 0.0
     record: bool = False
     audience: str = "https://kubernetes.default.svc.cluster.local"

@@ -123,6 +123,7 @@ class Pipeline:
             raise PageNotFound
         if info.name and resource.rtype.namespaced and not info.namespace:
             raise PageNotFound
+        self._registry.check_reachable(resource)
         call = Call(
             info=info,
             resource=resource,

@@ -5,11 +5,13 @@ exist, so routing, discovery and OpenAPI can never disagree.
 """
 
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from reverser.sandbox.schema import CompiledCRD
+from reverser.sandbox.status import ApiError, PageNotFound
 from reverser.sandbox.storage import ResourceKey
 from reverser.sandbox.types import BUILTIN_TYPES, CUSTOM_RESOURCE_VERBS, PrinterColumn, ResourceType
 
@@ -79,10 +81,16 @@ _DEFAULT_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec
 
 
 class Registry:
-    """The resources served now; `revision` grows with every change."""
+    """The resources served now; `revision` grows with every change.
 
-    def __init__(self) -> None:
+    A definition is established, and in discovery, before its objects can be reached: for `definition_delay`
+    seconds they answer 404 (where it is new), then 429 (while their storage is being made anew).
+    """
+
+    def __init__(self, *, definition_delay: float = 0.0) -> None:
         self.revision = 0
+        self._delay = definition_delay
+        self._installed: dict[str, tuple[float, bool]] = {}
         self._found: dict[tuple[str, str, str], Resource] = {}
         self._by_crd: dict[str, list[Resource]] = {}
         for rtype in BUILTIN_TYPES:
@@ -129,12 +137,31 @@ class Registry:
 
     def install(self, manifest: Obj) -> None:
         """Serve a CustomResourceDefinition, in place of an older state of it."""
+        known = manifest["metadata"]["name"] in self._by_crd
         self.remove(manifest["metadata"]["name"])
+        self._installed[manifest["metadata"]["name"]] = (time.monotonic(), known)
         resources = list(_resources_of(manifest))
         self._by_crd[manifest["metadata"]["name"]] = resources
         for resource in resources:
             self._found[resource.rtype.group, resource.rtype.version, resource.rtype.resource] = resource
         self.revision += 1
+
+    def check_reachable(self, resource: Resource) -> None:
+        """Raises PageNotFound or 429 while the objects of a definition cannot be reached yet."""
+        if not self._delay or resource.crd is None:
+            return
+        since, known = self._installed[f"{resource.rtype.resource}.{resource.rtype.group}"]
+        age = time.monotonic() - since
+        if age < self._delay / 2 and not known:
+            raise PageNotFound
+        if age < self._delay:
+            raise ApiError(
+                429,
+                "TooManyRequests",
+                "storage is (re)initializing",
+                details={"retryAfterSeconds": 1},
+                headers={"Retry-After": "1"},
+            )
 
     def remove(self, crd_name: str) -> None:
         """Stop serving a CustomResourceDefinition; nothing happens where it was not served."""

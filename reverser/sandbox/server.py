@@ -43,7 +43,7 @@ class ApiServer:
     def __init__(self, config: SandboxConfig) -> None:
         self.config = config
         self.storage = Storage(history_limit=config.history_limit)
-        self.registry = Registry()
+        self.registry = Registry(definition_delay=config.definition_delay)
         self.faults = Faults()
         self.tokens = Tokens()
         self.audit = AuditLog(config.audit_webhooks, keep=config.audit_keep)

@@ -38,6 +38,7 @@ class SandboxServer:
         watch_cache: bool = True,
         watch_list: bool = True,
         finish_namespaces: bool = False,
+        definition_delay: float = 0.0,
         record: bool = True,
         audience: str = "https://kubernetes.default.svc.cluster.local",
     ) -> None:
@@ -55,6 +56,7 @@ class SandboxServer:
             watch_cache=watch_cache,
             watch_list=watch_list,
             finish_namespaces=finish_namespaces,
+            definition_delay=definition_delay,
             record=record,
             audience=audience,
         )

@@ -58,6 +58,8 @@ def sandbox_program(folder: Path, kubeconfig: Path, *extra: str) -> Program:
         str(folder / "cluster"),
         "--kubeconfig-out",
         str(kubeconfig),
+        "--definition-delay",
+        "0.4",
         *extra,
     )
     environment = dict(os.environ, PYTHONPATH=str(ROOT))

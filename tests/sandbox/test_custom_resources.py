@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from reverser.sandbox.thread import SandboxServer
 from tests.sandbox.client import Client
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -88,6 +89,30 @@ def test_installing(admin: Client) -> None:
     assert group["preferredVersion"]["version"] == "v1"
     names = [r["name"] for r in admin.ok("GET", "/apis/lab.test/v1")["resources"]]
     assert names == ["gizmos", "gizmos/status", "gizmos/scale"]
+
+
+def test_objects_that_cannot_be_reached_yet() -> None:
+    """An established definition's objects are 404 at first, then 429; after a change of it they are 429."""
+    with SandboxServer(definition_delay=1.0) as server:
+        admin = Client(server)
+
+        def stages() -> list[int]:
+            seen = [admin.request("GET", GIZMOS)[0]]
+            while seen[-1] != 200:
+                status = admin.request("GET", GIZMOS)[0]
+                seen += [status] if status != seen[-1] else []
+            return seen
+
+        admin.ok("POST", CRDS, crd())
+        assert admin.request("GET", "/apis/lab.test/v1")[0] == 200
+        assert stages() == [404, 429, 200]
+        changed = {"metadata": {"labels": {"a": "b"}}}
+        admin.ok("PATCH", f"{CRDS}/gizmos.lab.test", changed, content_type=MERGE)
+        assert stages() == [200]
+        admin.ok("PATCH", f"{CRDS}/gizmos.lab.test", {"spec": crd(beta=True)["spec"]}, content_type=MERGE)
+        status, answer, headers = admin.request_full("GET", GIZMOS)
+        assert (status, answer["reason"], headers["Retry-After"]) == (429, "TooManyRequests", "1")
+        assert stages() == [429, 200]
 
 
 def test_schema(gizmos: Client) -> None:
