@@ -13,7 +13,8 @@ from reverser.kube.requests import Patch
 from reverser.kube.sync import Kube
 from reverser.supervision.up import Interrupted, Up
 
-STEP_SECONDS = 45.0
+STEP_SECONDS = 150.0
+"""A step takes a second or two; a busy machine may need a minute to start a process again."""
 
 
 class StoryFailed(ReverserError):
