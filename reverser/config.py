@@ -109,6 +109,13 @@ def parse_sensitive_resources(value: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def _prefix(value: str) -> str:
+    # Without one, a local account of a person would be the cluster's user of that name.
+    if not value.strip() or value.startswith("system:"):
+        raise ValueError("it must not be empty, nor begin with system:")
+    return value
+
+
 def _names(value: str) -> frozenset[str]:
     return frozenset(name.strip() for name in value.split(",") if name.strip())
 
@@ -278,7 +285,7 @@ SETTINGS: dict[str, Setting] = {
         "HTTPS only",
     ),
     "session_user_prefix": Setting(
-        _text,
+        _prefix,
         "gitops-reverser:",
         "put before the name and the groups of a person logged in to the admin when Kubernetes is asked "
         "what they may do",

@@ -13,7 +13,8 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from reverser.dashboard import actions
-from reverser.dashboard.pages import is_fragment, may_operate
+from reverser.dashboard.fragments import is_fragment
+from reverser.dashboard.pages import may_operate
 from reverser.dashboard.readings import READING, BranchReading, current
 from reverser.dashboard.verdicts import moment
 from reverser.errors import ReverserError, StoreUnavailable

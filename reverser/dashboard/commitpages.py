@@ -14,7 +14,7 @@ from django.utils.cache import patch_vary_headers
 
 from reverser.dashboard.diffs import DiffUnavailable, find_clone, read_diff
 from reverser.dashboard.forge import commit_url
-from reverser.dashboard.pages import is_fragment
+from reverser.dashboard.fragments import is_fragment
 from reverser.history.models import Commit, SaveRequest, TargetState
 from reverser.wiring import config
 

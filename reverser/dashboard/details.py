@@ -165,7 +165,8 @@ def _waiting(store: Store, target: TargetState, window_ms: int | None) -> Waitin
     key = branch_of(target)
     try:
         now_ms = store.time_ms()
-        branch = read_branch(store, key, holder=store.lease_holders(LeaseKind.BRANCH).get(key.id, ""))
+        holders, due_ms = store.lease_holders(LeaseKind.BRANCH), store.read_due()
+        branch = read_branch(store, key, holder=holders.get(key.id, ""), due_ms=due_ms.get(key.id, 0))
         window, closed, due = (None, 0, None)
         if window_ms is not None and branch.record.entries:
             window, closed, due = _plan(store, target, window_ms, now_ms)
@@ -174,7 +175,9 @@ def _waiting(store: Store, target: TargetState, window_ms: int | None) -> Waitin
             streams=_streams(store, target, now_ms),
             path=store.read_path_verdict(target.uid),
             recipients=store.read_recipients(target.uid),
-            unsealed=store.read_unsealed(target.uid),
+            unsealed={
+                _unsealed_name(name): why for name, why in sorted(store.read_unsealed(target.uid).items())
+            },
             holds=sorted(store.read_holds(target.uid).values(), key=lambda hold: hold.since_ms),
             window=window,
             closed=closed,
@@ -184,6 +187,13 @@ def _waiting(store: Store, target: TargetState, window_ms: int | None) -> Waitin
         )
     except StoreUnavailable as error:
         return Waiting(problem=str(error))
+
+
+def _unsealed_name(field: str) -> str:
+    """``secrets shop/token`` of the store's ``secrets|shop|token``."""
+    group_resource, _, rest = field.partition("|")
+    namespace, _, name = rest.partition("|")
+    return f"{group_resource} {namespace}/{name}" if namespace else f"{group_resource} {name}"
 
 
 def _streams(store: Store, target: TargetState, now_ms: int) -> list[Stream]:

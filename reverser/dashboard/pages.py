@@ -16,6 +16,7 @@ from django.utils.cache import patch_vary_headers
 from reverser.dashboard import actions, details
 from reverser.dashboard.chart import draw
 from reverser.dashboard.forge import commit_url, shown_url
+from reverser.dashboard.fragments import is_fragment
 from reverser.dashboard.overview import Overview, build
 from reverser.dashboard.readings import READING, current
 from reverser.dashboard.verdicts import State
@@ -59,11 +60,6 @@ def overview(request: HttpRequest, site: AdminSite, extra: dict[str, Any]) -> Te
         response = TemplateResponse(request, "dashboard/overview.html", context)
     patch_vary_headers(response, ["HX-Request"])
     return response
-
-
-def is_fragment(request: HttpRequest) -> bool:
-    """Whether the page's own refresh asks."""
-    return bool(getattr(request, "htmx", False))
 
 
 def _number(text: str | None) -> int:

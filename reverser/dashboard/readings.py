@@ -35,6 +35,8 @@ class BranchReading:
     oldest_ms: Mapping[str, int] = field(default_factory=dict)
     """Time of the oldest unsettled entry by target UID, of those near the head of the journal."""
     pending_bytes: Mapping[str, int] = field(default_factory=dict)
+    due_ms: int = 0
+    """When the writer means to go on; 0 = nothing is planned."""
 
     @property
     def failing(self) -> bool:
@@ -55,7 +57,7 @@ class Reading:
     """Watcher by target UID."""
 
 
-def read_branch(store: Store, key: BranchKey, *, holder: str = "") -> BranchReading:
+def read_branch(store: Store, key: BranchKey, *, holder: str = "", due_ms: int = 0) -> BranchReading:
     """One branch. Raises StoreUnavailable."""
     record = store.read_branch(key)
     oldest: dict[str, int] = {}
@@ -64,17 +66,17 @@ def read_branch(store: Store, key: BranchKey, *, holder: str = "") -> BranchRead
         for stored in store.read_entries(key, max_bytes=ENTRY_BYTES):
             oldest.setdefault(stored.entry.target.uid, stored.time_ms)
         sizes = {uid: size for uid, size in store.read_unsettled_bytes(key).items() if uid and size > 0}
-    return BranchReading(key, record, store.read_branch_health(key), holder, oldest, sizes)
+    return BranchReading(key, record, store.read_branch_health(key), holder, oldest, sizes, due_ms)
 
 
 def read_all(store: Store) -> Reading:
     """All branches, watchers and leases; a store that is away makes a reading with a problem."""
     try:
-        writers = store.lease_holders(LeaseKind.BRANCH)
+        writers, due = store.lease_holders(LeaseKind.BRANCH), store.read_due()
         return Reading(
             now_ms=store.time_ms(),
             branches={
-                key.id: read_branch(store, key, holder=writers.get(key.id, ""))
+                key.id: read_branch(store, key, holder=writers.get(key.id, ""), due_ms=due.get(key.id, 0))
                 for key in store.known_branches()
             },
             watchers=store.heartbeats("watcher"),

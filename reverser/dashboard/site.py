@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any, cast
 
 from csp.constants import UNSAFE_EVAL
@@ -11,6 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from unfold.sites import UnfoldAdminSite
+
+from reverser.dashboard.fragments import is_fragment
 
 # The theme's Alpine compiles the expressions in its attributes; nothing else here does.
 _theme_scripts = csp_update({"script-src": [UNSAFE_EVAL]})
@@ -38,7 +41,15 @@ class Site(UnfoldAdminSite):
         self, view: Callable[..., HttpResponse], cacheable: bool = False
     ) -> Callable[..., HttpResponse]:
         """Every page below the site allows what the theme's scripts need."""
-        return cast("Callable[..., HttpResponse]", _theme_scripts(super().admin_view(view, cacheable)))
+        guarded = super().admin_view(view, cacheable)
+
+        def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if is_fragment(request) and not self.has_permission(request):
+                # The session is over: the page itself, not the part that renews, goes to the login.
+                return HttpResponse(status=204, headers={"HX-Refresh": "true"})
+            return cast("HttpResponse", guarded(request, *args, **kwargs))
+
+        return cast("Callable[..., HttpResponse]", _theme_scripts(update_wrapper(shown, guarded)))
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The login page has the theme's scripts too."""

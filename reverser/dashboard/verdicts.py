@@ -17,6 +17,8 @@ from reverser.dashboard.readings import BranchReading
 from reverser.history.models import TargetState
 
 LATE_MS = 120_000
+PLANNED_MS = 10_000
+"""A due time further ahead is a commit window that is open that long; a claim moves it by less."""
 
 
 class State(IntEnum):
@@ -95,7 +97,8 @@ def judge(target: TargetState, branch: BranchReading | None, *, now_ms: int) -> 
     if branch is not None and branch.health is not None and not branch.health.ok:
         health = branch.health
         return Verdict(State.FAILING, health.reason, health.message, moment(health.since_ms), oldest)
-    if oldest_ms and now_ms - oldest_ms > LATE_MS:
+    planned = branch is not None and branch.due_ms - now_ms > PLANNED_MS
+    if oldest_ms and now_ms - oldest_ms > LATE_MS and not planned:
         message = "a change waits longer than a commit window and a push should take; is a worker running?"
         return Verdict(State.LATE, "WaitingForWorker", message, oldest, oldest)
     held = condition(conditions, "DeletionsApplied")

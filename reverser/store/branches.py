@@ -54,6 +54,19 @@ def wake_branch(branch: BranchKey) -> Call[None]:
     )
 
 
+def read_due() -> Call[dict[str, int]]:
+    """When each branch with something to do is due: by ``BranchKey.id``, milliseconds of the Redis clock."""
+
+    def decode(reply: Any) -> dict[str, int]:
+        # Pairs in the third version of the protocol, one flat row in the second.
+        flat = [part for item in reply for part in (item if isinstance(item, list | tuple) else (item,))]
+        return {
+            member.decode(): int(float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)
+        }
+
+    return Call(command=("ZRANGE", keys.DUE, "0", "-1", "WITHSCORES"), decode=decode)
+
+
 def sweep_journals() -> Call[int]:
     """Give every branch with something unsettled a due time if it has none; answers how many got one."""
     lease_prefix = keys.lease(LeaseKind.BRANCH, "")

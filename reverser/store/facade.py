@@ -150,6 +150,7 @@ class Store:
 
     claim_due = _Blocking(branches.claim_due)
     wake_branch = _Blocking(branches.wake_branch)
+    read_due = _Blocking(branches.read_due)
     sweep_journals = _Blocking(branches.sweep_journals)
     known_branches = _Blocking(branches.known_branches)
     forget_branch = _Blocking(branches.forget_branch)
@@ -284,6 +285,7 @@ class AsyncStore:
 
     claim_due = _Awaiting(branches.claim_due)
     wake_branch = _Awaiting(branches.wake_branch)
+    read_due = _Awaiting(branches.read_due)
     sweep_journals = _Awaiting(branches.sweep_journals)
     known_branches = _Awaiting(branches.known_branches)
     forget_branch = _Awaiting(branches.forget_branch)

@@ -16,12 +16,15 @@ from tests.bench.report import Report, percentile, timed
 from tests.postgresql import postgresql
 
 COMMITS = 100_000
+TARGETS = 200
 BATCH = 2_000
 PAGE_MS = 300.0
 PAGES = (
     "/admin/history/commit/",
     "/admin/history/commit/?q=o00042",
+    "/admin/history/commit/?q=alice",
     "/admin/history/commit/?q=nothing-is-called-so",
+    "/admin/history/targetstate/",
     "/admin/",
 )
 
@@ -59,9 +62,14 @@ def _measure(report: Report, folder: Path, name: str, url: str | None) -> None:
 
 
 def _fill() -> None:
-    from reverser.history.models import Commit, CommitObject
+    from reverser.history import search
+    from reverser.history.models import Commit, CommitObject, TargetState
 
     now = datetime.now(UTC)
+    TargetState.objects.bulk_create(
+        TargetState(uid=f"uid-{number}", namespace="shop", name=f"t{number}", provider="gp", branch="main")
+        for number in range(TARGETS)
+    )
     for start in range(0, COMMITS, BATCH):
         commits = Commit.objects.bulk_create(
             Commit(
@@ -72,7 +80,7 @@ def _fill() -> None:
                 branch="main",
                 target_uid="352502f0-244a-4951-914a-f72fc911245f",
                 target_namespace="shop",
-                target_name=f"t{number % 20}",
+                target_name=f"t{number % TARGETS}",
                 author_name="Alice Example",
                 author_email="alice@example.com",
                 username="alice@example.com",
@@ -84,7 +92,7 @@ def _fill() -> None:
             )
             for number in range(start, start + BATCH)
         )
-        CommitObject.objects.bulk_create(
+        objects = [
             CommitObject(
                 commit=commit,
                 operation="UPDATE",
@@ -96,7 +104,9 @@ def _fill() -> None:
                 outcome="written",
             )
             for number, commit in enumerate(commits, start)
-        )
+        ]
+        CommitObject.objects.bulk_create(objects)
+        search.index((commit, [changed]) for commit, changed in zip(commits, objects, strict=True))
 
 
 def _size(connection: Any) -> int:

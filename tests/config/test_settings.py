@@ -55,7 +55,7 @@ TABLE: list[tuple[str, str, Any, str]] = [
     ("secret_key", "long-and-random", "long-and-random", ""),
     ("allowed_hosts", "reverser.example.com", "reverser.example.com", ""),
     ("tls_proxy", "yes", True, "sometimes"),
-    ("session_user_prefix", "admin:", "admin:", ""),
+    ("session_user_prefix", "admin:", "admin:", "system:"),
     ("rest_rate", "60", 60, "none"),
     ("login_rate", "5", 5, "-5"),
     (

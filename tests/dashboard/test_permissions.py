@@ -205,3 +205,14 @@ def test_blocked_stream_is_shown(viewer: Client, web: Store) -> None:
     world.stream(web, target, StreamState.BLOCKED)
 
     assert b"blocked" in viewer.get(f"/admin/history/targetstate/{target.pk}/change/").content
+
+
+LIVE = ("/admin/", "/admin/branches/", "/admin/history/targetstate/{target}/change/")
+
+
+@pytest.mark.parametrize("page", LIVE)
+def test_session_that_is_over(names: dict[str, object], page: str) -> None:
+    """The part of a page that renews itself is never filled with the login form: the page is loaded anew."""
+    answer = Client().get(page.format(**names), headers={"HX-Request": "true"})
+
+    assert (answer.status_code, answer["HX-Refresh"], answer.content) == (204, "true", b"")

@@ -20,12 +20,12 @@ def _target(**more: object) -> TargetState:
     return TargetState(conditions=more.pop("conditions", conditions()), **{**values, **more})
 
 
-def _branch(*, oldest_ms: int = 0, ok: bool = True) -> BranchReading:
+def _branch(*, oldest_ms: int = 0, ok: bool = True, due_ms: int = 0) -> BranchReading:
     health = BranchHealth(
         ok, "" if ok else "PushRejected", "" if ok else "the hook says no", since_ms=NOW_MS - 60_000
     )
     oldest = {"u": oldest_ms} if oldest_ms else {}
-    return BranchReading(BranchKey("shop", "repo", "main"), BranchRecord(), health, "", oldest, {})
+    return BranchReading(BranchKey("shop", "repo", "main"), BranchRecord(), health, "", oldest, {}, due_ms)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,18 @@ def _branch(*, oldest_ms: int = 0, ok: bool = True) -> BranchReading:
         pytest.param(_target(), _branch(oldest_ms=NOW_MS - 1000), State.WRITING, id="a fresh change waits"),
         pytest.param(
             _target(), _branch(oldest_ms=NOW_MS - LATE_MS - 1), State.LATE, id="an old change waits"
+        ),
+        pytest.param(
+            _target(),
+            _branch(oldest_ms=NOW_MS - LATE_MS - 1, due_ms=NOW_MS + 60_000),
+            State.WRITING,
+            id="an old change waits in a long commit window",
+        ),
+        pytest.param(
+            _target(),
+            _branch(oldest_ms=NOW_MS - LATE_MS - 1, due_ms=NOW_MS + 4_000),
+            State.LATE,
+            id="an old change was claimed and is not written",
         ),
         pytest.param(
             _target(), _branch(ok=False), State.FAILING, id="pushes fail though the target is ready"

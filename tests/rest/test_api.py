@@ -16,7 +16,7 @@ from reverser.kube.paths import own_path
 from reverser.rest.access import Access, may
 from reverser.rest.events import OutcomeStream
 from reverser.rest.identity import Caller
-from reverser.rest.throttling import OpenRequests
+from reverser.rest.throttling import OPEN, OpenRequests
 from reverser.sandbox.thread import SandboxServer
 from reverser.store import Store
 from reverser.store.model import BranchKey, LeaseKind, Outcome, OutcomeKind, Settlement, TargetRef
@@ -421,3 +421,57 @@ def test_events_over_http(rows: object) -> None:
     odd = ask("events?namespace=shop", "shopper-token", headers={"Last-Event-ID": "x"})
     assert (refused.status_code, refused["Content-Type"]) == (403, PROBLEM)
     assert odd.status_code == 400
+
+
+def test_head_of_events_takes_no_place(rows: object) -> None:
+    """Whoever asks for the head only gets it at once."""
+    answer = Client().head("/api/v1/events?namespace=shop", headers={"Authorization": "Bearer shopper-token"})
+
+    assert (answer.status_code, answer["Content-Type"]) == (200, "text/event-stream")
+    assert not OPEN._open
+
+
+def test_no_more_streams_than_places(rows: object) -> None:
+    """Beyond the bound a caller is told to come back; the streams that are open go on."""
+    held = [ask("events?namespace=shop", "shopper-token") for _ in range(2)]
+    try:
+        refused = ask("events?namespace=shop", "shopper-token")
+
+        assert (refused.status_code, refused["Content-Type"]) == (429, PROBLEM)
+        assert int(refused["Retry-After"]) > 0
+        assert next(iter(held[0].streaming_content)).startswith(b"retry:")
+    finally:
+        for answer in held:
+            answer.close()
+    assert not OPEN._open
+
+
+def test_stream_ends_where_the_store_does(rows: object, web: Store, places: OpenRequests) -> None:
+    """Redis goes away under an open stream: it ends in words, its place is free, the next one goes on."""
+    _settled(web, "shop", 1)
+    stream = _stream(web, places)
+    assert b"retry" in next(stream)
+    first = next(stream)
+    place = first.decode().split("\n")[0].removeprefix("id: ")
+    away = Store.connect("redis://127.0.0.1:1/0", deadline_s=0.2)
+    stream._store = away
+
+    last = list(stream)[-1]
+    stream.close()
+    away.close()
+
+    assert last.startswith(b"event: end")
+    _settled(web, "shop", 2)
+    again = OutcomeStream(
+        web,
+        kube(),
+        caller=Caller("shopper"),
+        access=Access("list", "gittargets", "shop"),
+        after=place,
+        places=places,
+        seconds=30,
+        clock=_Clock(),
+    )
+    places.enter("shopper")
+    assert [item["id"] for item in _events(again)] == ["o-shop-2"]
+    again.close()
