@@ -7,6 +7,7 @@ import signal
 import sys
 
 from reverser.config import load_config
+from reverser.heap import settle_heap
 from reverser.kube.client import AsyncKube
 from reverser.store import AsyncStore
 from watchers.runtime import WatcherRuntime
@@ -18,6 +19,7 @@ async def watch(kubeconfig: str, redis_url: str, folder: str) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     config = load_config({"REVERSER_REDIS_URL": redis_url, "REVERSER_STATE_DIR": folder})
     kube, store = await AsyncKube.connect(kubeconfig), AsyncStore.connect(redis_url)
+    settle_heap()
     await WatcherRuntime(kube, store, config).run(stop)
     await store.close()
     await kube.close()
