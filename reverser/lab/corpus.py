@@ -25,9 +25,9 @@ def read(folder: Path) -> dict[str, Obj]:
     return {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(folder.glob("*.yaml"))}
 
 
-def render(trace: Obj) -> str:
-    """The text of one scenario."""
-    text: str = yaml.safe_dump(trace, sort_keys=False, allow_unicode=True, width=110)
+def render(trace: Obj, *, sort: bool = False) -> str:
+    """The text of one scenario. ``sort``: without the order of fields, which says nothing."""
+    text: str = yaml.safe_dump(trace, sort_keys=sort, allow_unicode=True, width=110)
     return text
 
 
@@ -41,8 +41,8 @@ def differences(before: Mapping[str, Obj], after: Mapping[str, Obj]) -> Iterator
         elif before[name] != after[name]:
             yield from (f"{name}: {change}" for change in _named(before[name], after[name]))
             lines = difflib.unified_diff(
-                render(before[name]).splitlines(),
-                render(after[name]).splitlines(),
+                render(before[name], sort=True).splitlines(),
+                render(after[name], sort=True).splitlines(),
                 "before",
                 "after",
                 "",

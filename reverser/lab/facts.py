@@ -146,6 +146,11 @@ def _replay_marker(trace: Obj) -> bool:
     return first["type"] == "BOOKMARK" and annotations.get("k8s.io/initial-events-end") == "true"
 
 
+def _expired(trace: Obj) -> bool:
+    (error,) = (event["object"] for event in trace["watch"] if event["type"] == "ERROR")
+    return bool(error["code"] == 410 and error["reason"] == "Expired")
+
+
 FACTS = (
     Fact(
         "a creation's answer has the uid and version that the watch shows",
@@ -218,6 +223,12 @@ FACTS = (
         "webhooks/evidence.py",
         "scale-status",
         _scale,
+    ),
+    Fact(
+        "a watch from a version that is gone ends with the error 410, Expired",
+        "watchers/session.py",
+        "expired",
+        _expired,
     ),
 )
 

@@ -168,7 +168,8 @@ async def _one(
     follower = asyncio.create_task(_follow(stream, path, events, opened))
     try:
         await asyncio.wait_for(opened.wait(), LONGEST_SECONDS)
-        await asyncio.to_thread(scenario.run, Actor(kube, namespace))
+        actor = Actor(kube, namespace)
+        await asyncio.to_thread(scenario.run, actor)
         await _settle(lambda: len(events) + receiver.count(), quiet)
     finally:
         follower.cancel()
@@ -178,12 +179,14 @@ async def _one(
     records = {
         "id": scenario.id,
         "title": scenario.title,
-        "watch": [event for event in events if _about(event["object"], namespace, scenario)],
+        "watch": [_seen(event) for event in events if _about(event["object"], namespace, scenario)]
+        + actor.watched,
         "audit": [
             event
             for event in receiver.audit
             if (event.get("objectRef") or {}).get("namespace") == namespace
             and (event["objectRef"].get("resource")) == scenario.resource
+            and event["objectRef"].get("subresource") != "status"
             and event.get("stage") == "ResponseComplete"
         ],
         "admission": [
@@ -194,6 +197,13 @@ async def _one(
         ],
     }
     return normalise(records, namespace)
+
+
+def _seen(event: Obj) -> Obj:
+    """A watch event; of a bookmark the metadata alone, the rest is empty in one way or another."""
+    if event["type"] != "BOOKMARK":
+        return event
+    return {"type": "BOOKMARK", "object": {"metadata": event["object"].get("metadata") or {}}}
 
 
 def _about(obj: Obj, namespace: str, scenario: Scenario) -> bool:

@@ -31,6 +31,8 @@ class Actor:
     ) -> None:
         self._kube = kube
         self.namespace = namespace
+        self.watched: list[Obj] = []
+        """What watches of the script's own showed."""
         self._headers: dict[str, str] = {}
         if user:
             self._headers = {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
@@ -57,6 +59,13 @@ class Actor:
             found: Obj = orjson.loads(answer)
             return found
         return {}
+
+    def watch_from(self, version: str) -> None:
+        """A short watch from a version, as it answers now."""
+        answer = self._kube.raw(
+            "GET", self.path(), query={"watch": "true", "resourceVersion": version, "timeoutSeconds": "2"}
+        )
+        self.watched += [orjson.loads(line) for line in answer.splitlines() if line]
 
     def create(self, name: str, **meta: Any) -> Obj:
         """A ConfigMap."""
@@ -171,6 +180,10 @@ def _scale(lab: Actor) -> None:
     lab.be("dora").ask("PATCH", f"{path}/till/status", {"status": {"observedGeneration": 1}}, MERGE)
 
 
+def _expired(lab: Actor) -> None:
+    lab.watch_from("1")
+
+
 SCENARIOS = (
     Scenario("create", "a creation", _create),
     Scenario("generate-name", "a creation with a generated name", _generated),
@@ -185,4 +198,5 @@ SCENARIOS = (
     Scenario("delete-held", "a deletion with a finalizer that somebody else clears", _held),
     Scenario("delete-collection", "the deletion of a collection by label", _collection),
     Scenario("scale-status", "a scale and a status request on a Deployment", _scale, "apps", "deployments"),
+    Scenario("expired", "a watch from a version that is no longer known", _expired),
 )

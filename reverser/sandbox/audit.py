@@ -157,8 +157,10 @@ class _Sender:
         self._wake.set()
 
     async def _post(self, session: aiohttp.ClientSession, batch: list[Obj]) -> None:
+        # As in every typed list, the kind stands on the list alone.
+        items = [{k: v for k, v in event.items() if k not in ("kind", "apiVersion")} for event in batch]
         body = orjson.dumps(
-            {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": batch}
+            {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": items}
         )
         delay = _FIRST_DELAY
         problem = ""
@@ -172,9 +174,7 @@ class _Sender:
                 ) as response:
                     if response.status < 300:
                         return
-                    problem = f"answered {response.status}"
-                    if response.status < 500 and response.status != 429:
-                        break
+                    problem = f"answered {response.status}"  # whatever it says, it is sent again
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 problem = f"{type(error).__name__}: {error}"
             if self._stopping:

@@ -50,15 +50,13 @@ class Call:
         return self.info.namespace if self.resource.rtype.namespaced else ""
 
     def options(self, kind: str) -> Obj:
-        """The options object an admission review shows."""
+        """The options object an admission review shows; `force` of an apply is not among them."""
         options: Obj = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             options["dryRun"] = ["All"]
         for name in ("fieldManager", "fieldValidation"):
             if self.query.get(name):
                 options[name] = self.query[name]
-        if self.query.get("force") in ("true", "1"):
-            options["force"] = True
         return options
 
 

@@ -30,7 +30,7 @@ def test_every_fact_holds_on_the_shipped_corpus() -> None:
 
 def test_recording_again_changes_nothing(tmp_path: Path) -> None:
     """H13: a recording of the sandbox equals the shipped one, text for text."""
-    names = ("update", "delete-held", "delete-collection", "rejected")
+    names = ("update", "delete-held", "delete-collection", "rejected", "expired")
     only = [word for name in names for word in ("--only", name)]
     call_command("lab", "record", "--out", str(tmp_path), *only, stdout=io.StringIO())
     assert corpus.read(tmp_path) == {name: SHIPPED[name] for name in names}
@@ -78,6 +78,27 @@ def test_relations_survive_normalising() -> None:
     found = normalise(record, "lab-1")
     assert found["time"] == "at <time> in <namespace>"
     assert found["path"] == "/api/gen-<generated>"
+
+
+def test_the_recorder_leaves_no_trace() -> None:
+    """Who recorded, in which order fields came, and which versions were too old say nothing of a server."""
+
+    def trace(recorder: str, current: int) -> dict[str, Any]:
+        event = {
+            "user": {"username": recorder, "groups": ["system:masters"]},
+            "impersonatedUser": {"username": "alice"},
+            "authenticationMetadata": {"impersonationConstraint": "impersonate:user-info"},
+        }
+        error = {"message": f"too old resource version: 1 ({current})"}
+        return normalise({"watch": [{"type": "ERROR", "object": error}], "audit": [event]}, "lab-1")
+
+    assert trace("admin", 20) == trace("root", 4711)
+    assert trace("root", 1)["audit"] == [
+        {"user": {"username": "<recorder>"}, "impersonatedUser": {"username": "alice"}}
+    ]
+    before, after = ({"x": {"watch": [], "audit": [event]}} for event in ({"a": 1, "b": 1}, {"b": 2, "a": 1}))
+    changes = [line for line in corpus.differences(before, after) if line.startswith(("    -", "    +"))]
+    assert [line.strip() for line in changes] == ["--- before", "+++ after", "-  b: 1", "+  b: 2"]
 
 
 def test_commands(tmp_path: Path) -> None:

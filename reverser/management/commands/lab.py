@@ -107,7 +107,9 @@ class Command(BaseCommand):
             quiet = QUIET_SECONDS if kubeconfig else SANDBOX_QUIET_SECONDS
             if not kubeconfig:
                 hook = AuditWebhook(f"http://127.0.0.1:{audit}/audit-webhook", max_wait=0.2)
-                kubeconfig = str(stack.enter_context(SandboxServer(audit_webhooks=(hook,))).kubeconfig_path)
+                sandbox = stack.enter_context(SandboxServer(audit_webhooks=(hook,)))
+                kubeconfig = str(sandbox.kubeconfig_path)
+                sandbox.faults.compact()  # as after the start of a server that has been used before
             kube = Kube.connect(kubeconfig)
             stack.callback(kube.close)
             url = f"https://{options['advertise']}:{port}/validate-all"
