@@ -101,6 +101,7 @@ async def test_cut_off_at_every_step(redis_url: str, forgotten: bool) -> None:
         store, cluster = AsyncStore.connect(redis_url), FakeCluster()
         await store.client.flushall()
         writer = Writer(store, cluster)
+        cluster.change("ADDED", "always there, so that every replay stages something")
         for _ in range(chance.randint(2, 6)):
             random_change(chance, cluster)
         more = [(chance.choice(HOW), chance.randint(1, LAST_STEP)) for _ in range(MORE)]
