@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -91,10 +91,11 @@ class Operator:
         self._process = None
         return code
 
-    def kill(self) -> None:
-        """SIGKILL to every process of the installation at once, the supervisor first."""
+    def kill(self, *, only: Collection[int] | None = None) -> None:
+        """SIGKILL to every process of the installation at once, the supervisor first; ``only`` names the
+        children that are meant, as those of children should then end by themselves."""
         process = self._running()
-        children = [int(pid) for pid in _children(process.pid)]
+        children = [int(pid) for pid in _children(process.pid) if only is None or int(pid) in only]
         for pid in [process.pid, *children]:
             try:
                 os.kill(pid, signal.SIGKILL)

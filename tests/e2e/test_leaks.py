@@ -9,26 +9,17 @@ value takes on its way.
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
-import http.cookiejar
 import json
-import os
-import re
-import secrets
 import sqlite3
-import subprocess
-import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import redis
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -39,215 +30,20 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from reverser.errors import KubeNotFound
-from reverser.kube.paths import core_path, own_path, resource_path
+from reverser.kube.paths import resource_path
 from reverser.supervision.gitview import GitView
 from tests import needs
-from tests.e2e.operator import Operator
+from tests.e2e.hunt import Browser, Hunt, Plants, Watch, database_rows, files
+from tests.e2e.operator import Operator, wait_gone
 from tests.e2e.trust import ENCRYPTION, age_identity, change_secret, secret, shows
 from tests.e2e.workspace import Workspace, until
 from tests.git.servers import git_http, git_ssh, ssh_keygen
 
-PAGES = 150
 GIZMO = {"apiGroups": ["leaks.test"], "apiVersions": ["v1"], "resources": ["gizmos"]}
 TYPES = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps", "secrets"]}
+FOREIGN = ("git", "ssh", "sops", "setpriv")
+"""Programs that the installation runs."""
 CRDS = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-
-
-def forms(value: bytes) -> set[bytes]:
-    """The value itself and what encoders make of it: base64 at each alignment, hex, URL and JSON escapes."""
-    found = {value, binascii.hexlify(value), binascii.hexlify(value).upper()}
-    found |= {urllib.parse.quote(value, safe="").encode(), urllib.parse.quote_plus(value).encode()}
-    found.add(json.dumps(value.decode("latin-1"))[1:-1].encode())
-    for shift in range(3):
-        text = base64.b64encode(b"\0" * shift + value)
-        start, end = (shift * 8 + 5) // 6, len(text) - (4 if text.endswith(b"=") else 0)
-        found.add(text[start:end])
-        found.add(text[start:end].replace(b"+", b"-").replace(b"/", b"_"))
-    return {form for form in found if len(form) >= 12}
-
-
-class Plants:
-    """Values that must not be found, by where they were planted."""
-
-    def __init__(self) -> None:
-        self._forms: dict[str, set[bytes]] = {}
-
-    def add(self, place: str, value: str | bytes = "") -> str:
-        """A new unique value, or one that was made elsewhere."""
-        raw = value.encode() if isinstance(value, str) else value
-        raw = raw or f"zq~MARK {secrets.token_hex(9)}".encode()
-        self._forms[place] = forms(raw)
-        return raw.decode()
-
-    def search(self, data: bytes) -> list[str]:
-        """The places of the values that stand in ``data`` in any form."""
-        known = list(self._forms.items())
-        return [place for place, wanted in known if any(form in data for form in wanted)]
-
-
-class Watch:
-    """Samples arguments and environments of the installation's processes while it works."""
-
-    def __init__(self, operator: Operator, plants: Plants) -> None:
-        self._operator = operator
-        self._plants = plants
-        self._stop = threading.Event()
-        self.samples = 0
-        self.found: set[tuple[str, str]] = set()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        self._stop.set()
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.02):
-            try:
-                pids = self._operator.pids("")
-            except AssertionError:
-                continue
-            for pid in pids:
-                for name in ("cmdline", "environ"):
-                    try:
-                        data = Path(f"/proc/{pid}/{name}").read_bytes()
-                    except OSError:
-                        continue
-                    self.samples += 1
-                    for place in self._plants.search(data):
-                        self.found.add((name, place))
-
-
-class Browser:
-    """Reads every page that a logged-in person can reach by links."""
-
-    def __init__(self, base: str) -> None:
-        self.base = base
-        self.answers: dict[str, bytes] = {}
-        jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
-        self._opener = urllib.request.build_opener(jar)
-
-    def login(self, password: str) -> None:
-        page = self.get("/admin/login/").decode()
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-        assert token is not None
-        form = {"csrfmiddlewaretoken": token[1], "username": "admin", "password": password, "next": "/admin/"}
-        request = urllib.request.Request(
-            f"{self.base}/admin/login/",
-            urllib.parse.urlencode(form).encode(),
-            {"Referer": f"{self.base}/admin/login/"},
-        )
-        with self._opener.open(request, timeout=30) as answer:
-            assert "/login/" not in answer.url
-
-    def get(self, path: str) -> bytes:
-        try:
-            with self._opener.open(self.base + path, timeout=30) as answer:
-                body: bytes = answer.read()
-        except urllib.error.HTTPError as error:
-            body = error.read()
-        self.answers[path] = body
-        return body
-
-    def crawl(self, *starts: str) -> None:
-        waiting = list(starts)
-        while waiting and len(self.answers) < PAGES:
-            path = waiting.pop(0)
-            if path in self.answers or "logout" in path or "/static/" in path:
-                continue
-            for link in _links(self.get(path).decode("utf-8", "replace")):
-                where = urllib.parse.urljoin(self.base + path, link).partition("#")[0]
-                if where.startswith(self.base + "/"):
-                    waiting.append(where.removeprefix(self.base))
-
-
-def _links(text: str) -> Iterable[str]:
-    for found in re.finditer(r'(?:href=|hx-get=|":\s*)"([^"\s]+)"', text):
-        if found[1].startswith(("/", "http", "?", "..")) or found[1].endswith("/"):
-            yield found[1].replace("&amp;", "&")
-
-
-def redis_values(url: str) -> Iterator[bytes]:
-    """Every key and value of every database."""
-    for number in range(16):
-        with redis.Redis.from_url(url, db=number) as client:
-            for key in client.scan_iter("*", count=500):
-                yield key
-                yield repr(_content(client, key)).encode()
-                yield b"\n".join(_flat(_content(client, key)))
-
-
-def _content(client: redis.Redis, key: bytes) -> object:
-    kind = client.type(key)
-    if kind == b"string":
-        return client.get(key)
-    if kind == b"hash":
-        return client.hgetall(key)
-    if kind == b"stream":
-        return client.xrange(key)
-    if kind == b"zset":
-        return client.zrange(key, 0, -1, withscores=True)
-    if kind == b"set":
-        return client.smembers(key)
-    return client.lrange(key, 0, -1)
-
-
-def _flat(value: object) -> Iterator[bytes]:
-    if isinstance(value, bytes):
-        yield value
-    elif isinstance(value, dict):
-        for pair in value.items():
-            yield from _flat(list(pair))
-    elif isinstance(value, list | tuple | set):
-        for item in value:
-            yield from _flat(item)
-
-
-def database_rows(folder: Path) -> Iterator[bytes]:
-    """Every row of every SQLite file below a folder."""
-    for file in folder.rglob("*.sqlite3"):
-        with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as database:
-            for (table,) in database.execute("select name from sqlite_master where type = 'table'"):
-                for row in database.execute(f'select * from "{table}"'):
-                    yield repr(row).encode()
-
-
-def git_objects(folder: Path) -> Iterator[bytes]:
-    """Every object of every repository below a folder, reachable or not."""
-    for head in folder.rglob("HEAD"):
-        if not (head.parent / "objects").is_dir():
-            continue
-        done = subprocess.run(
-            [
-                "git",
-                "-c",
-                "safe.directory=*",
-                f"--git-dir={head.parent}",
-                "cat-file",
-                "--batch-all-objects",
-                "--batch",
-            ],
-            capture_output=True,
-            check=True,
-        )
-        yield done.stdout
-
-
-def files(folder: Path, *, since: float, skip: Iterable[Path] = ()) -> Iterator[tuple[Path, bytes]]:
-    """What was written to a folder since a moment."""
-    away = tuple(skip)
-    for file in (Path(where) / name for where, _, names in os.walk(folder) for name in names):
-        try:
-            if any(file.is_relative_to(path) for path in away) or not file.is_file() or file.is_symlink():
-                continue
-            if file.stat().st_mtime < since - 1 or file.stat().st_size > 200 * 1024 * 1024:
-                continue
-            yield file, file.read_bytes()
-        except OSError:
-            continue
 
 
 @pytest.fixture
@@ -259,10 +55,12 @@ def verbose(operator: Operator, tmp_path: Path) -> Iterator[Operator]:
         "REVERSER_LOG_LEVEL": "debug",
         "REVERSER_ADDITIONAL_SENSITIVE_RESOURCES": "leaks.test/Gizmos",
         "TMPDIR": str(tmp_path / "scratch"),
+        "HOME": str(tmp_path / "home"),
     }
     before = {name: operator.environment[name] for name in more if name in operator.environment}
     operator.environment.update(more)
-    Path(more["TMPDIR"]).mkdir()
+    for name in ("TMPDIR", "HOME"):
+        Path(more[name]).mkdir()
     operator.start()
     yield operator
     for name in more:
@@ -334,9 +132,11 @@ def over_ssh(space: Workspace, plants: Plants) -> Iterator[Callable[[], None]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_no_secret_value_is_found_anywhere(verbose: Operator, space: Workspace) -> None:
     """J01, J03, J10, J11, J20, pain 106, O-LEAK: after a bad day no value is where it does not belong."""
-    operator, plants, began = verbose, Plants(), time.time()
+    operator, plants = verbose, Plants()
+    hunt = Hunt(operator, space, plants, since=time.time())
     signing_passphrase = plants.add("signing passphrase")
     locked = ed25519.Ed25519PrivateKey.generate().private_bytes(
         Encoding.PEM, PrivateFormat.OpenSSH, BestAvailableEncryption(signing_passphrase.encode())
@@ -388,6 +188,7 @@ def test_no_secret_value_is_found_anywhere(verbose: Operator, space: Workspace) 
         server.answer = 500
         change_secret(space, "safe", {"pin": plants.add("value while the remote is away")})
         shows(space, "gittargets", "gt", "PushSucceeding=False", seconds=60)
+        hunt.redis()  # while the journal still holds what cannot be pushed
         operator.kill()
         operator.start()
         server.answer = None
@@ -409,39 +210,84 @@ def test_no_secret_value_is_found_anywhere(verbose: Operator, space: Workspace) 
     assert len(browser.answers) > 15
     assert watch.samples > 100
 
-    leaks: list[tuple[str, str]] = [(f"/proc {name}", place) for name, place in watch.found]
-
-    looked: Counter[str] = Counter()
-
-    def look(where: str, data: bytes) -> None:
-        looked[where.split()[0]] += 1
-        leaks.extend((where, place) for place in plants.search(data))
-
+    hunt.leaks |= {(f"/proc {name}", place) for name, place in watch.found}
     for path, body in browser.answers.items():
-        look(f"page {path}", body)
-    for line in operator.lines:
-        look(f"log {line[:60]}", line.encode())
-    for data in redis_values(f"unix://{operator.state / 'valkey' / 'valkey.sock'}"):
-        look("redis", data)
-    for row in database_rows(operator.state):
-        look("database", row)
-    for folder in (operator.state, space.repository):
-        for objects in git_objects(folder):
-            look(f"git below {folder}", objects)
-        for file, data in files(folder, since=began):
-            look(f"file {file}", data)
-    for scratch in (Path(operator.environment["TMPDIR"]), Path("/tmp"), Path("/dev/shm")):
-        for file, data in files(scratch, since=began, skip=Path("/tmp").glob("pytest-of-*")):
-            look(f"file {file}", data)
-    for plural in ("gitproviders", "gittargets", "watchrules"):
-        for found in space.kube.list(own_path(plural, namespace=space.namespace)).items:
-            look(f"status of {plural}", json.dumps(found["status"]).encode())
-    for event in space.kube.list(core_path("events", namespace=space.namespace)).items:
-        look(f"event {event['reason']}", json.dumps(event).encode())
-    assert sorted(set(leaks)) == []
-    assert min(looked[kind] for kind in ("page", "log", "redis", "database", "git", "file", "status")) > 0
-    assert looked["git"] > 1
+        hunt.look(f"page {path}", body)
+    hunt.everything()
+    assert sorted(hunt.leaks) == []
+    wanted = ("page", "log", "redis", "database", "git", "file", "status", "event")
+    assert min(hunt.looked[kind] for kind in wanted) > 0
+    assert hunt.looked["git"] > 1
     space.kube.delete(f"{CRDS}/gizmos.leaks.test")
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text()
+    return ""
+
+
+def _killed_in_step(operator: Operator, word: str, step: str) -> None:
+    """Wait for a child whose command holds ``word``, then kill the installation, but not that child: it must
+    go by itself, and with it whatever it was given to read."""
+    children: list[int] = []
+
+    def seen() -> bool:
+        children[:] = operator.pids(word)
+        return bool(children)
+
+    until(seen, f"{step} is under way", 60)
+    operator.kill(only=[pid for pid in operator.pids("") if not _name(pid).startswith(FOREIGN)])
+    for pid in children:
+        wait_gone(pid)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_in_mid_work_nothing_secret_stays(verbose: Operator, space: Workspace) -> None:
+    """106, J15, O-LEAK: kill -9 amid listing, pushing over SSH and sealing leaves no key and no plain text on
+    any disk or in shared memory, and no child; the next start completes the work."""
+    operator, plants = verbose, Plants()
+    hunt = Hunt(operator, space, plants, since=time.time())
+    password = plants.add("password")
+    with git_http(space.folder) as server, over_ssh(space, plants) as ssh:
+        server.basic = ("bot", password)
+        secret(space, "cred", {"username": "bot", "password": password})
+        space.provider(url=server.url("repo.git"), secretRef={"name": "cred"})
+        space.target(encryption=ENCRYPTION)
+        space.rule((TYPES,))
+        space.wait_streams()
+        space.configmap("first")
+        space.in_git("first", seconds=60)
+        server.hang.set()
+        space.configmap("second")
+        _killed_in_step(operator, "ls-remote", "a listing over http")
+        hunt.disks()
+        server.hang.clear()
+        operator.start()
+        plants.add("age identity", age_identity(space))
+        space.in_git("second", seconds=60)
+        names = [f"s{number}" for number in range(40)]
+        for name in names:
+            secret(space, name, {"pin": plants.add(f"pin of {name}")})
+        _killed_in_step(operator, "--encrypted-regex", "sealing")
+        hunt.disks()
+        operator.start()
+        for name in names:
+            space.in_git(name, resource="secrets", suffix=".sops.yaml", seconds=90)
+        if needs.find("sshd"):
+            mark = space.folder / "inside"
+            space.hook("pre-receive", f"touch {mark}; sleep 3")
+            ssh()
+            until(mark.exists, "a push over SSH is inside the remote", 60)
+            _killed_in_step(operator, "push", "a push over SSH")
+            hunt.disks()
+            space.hook("pre-receive", "exit 0")
+            operator.start()
+            space.configmap("last")
+    hunt.everything()
+    assert sorted(hunt.leaks) == []
+    assert hunt.looked["file"] > 10
 
 
 def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
@@ -449,7 +295,10 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
     plants = Plants()
     value = plants.add("x").encode()
     for shift in range(3):
-        assert plants.search(b"--" + base64.b64encode(b"abc"[:shift] + value + b"tail")) == ["x"]
+        text = base64.b64encode(b"abc"[:shift] + value + b"tail")
+        assert plants.search(b"--" + text) == ["x"]
+        inner = base64.b64encode(value)
+        assert plants.search(base64.b64encode(b"abc"[:shift] + b'{"pin":"' + inner + b'"}')) == ["x"]
     for text in (value, value.hex().encode(), urllib.parse.quote(value.decode()).encode()):
         assert plants.search(b"before " + text + b" after") == ["x"]
     assert plants.search(b"nothing") == []
