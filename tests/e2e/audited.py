@@ -277,14 +277,19 @@ class Board:
         return Workspace(self._lab.kube, f"who-{folder.name}", folder)
 
     def _run(self, name: str) -> None:
-        """One scenario; what it made is removed if it went well."""
+        """One scenario; what it made is removed, however it went."""
         made: list[Workspace] = []
 
         def space() -> Workspace:
             made.append(self.space())
             return made[-1]
 
-        _SCENARIOS[name](self._lab, space)
+        try:
+            _SCENARIOS[name](self._lab, space)
+        finally:
+            self._remove(made)
+
+    def _remove(self, made: Iterable[Workspace]) -> None:
         for workspace in made:
             for plural in ("commitrequests", "watchrules", "gittargets", "gitproviders"):
                 path = own_path(plural, namespace=workspace.namespace)

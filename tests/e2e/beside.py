@@ -53,8 +53,11 @@ class Crew:
         folder = self._folder / uuid.uuid4().hex[:8]
         folder.mkdir()
         workspace = Workspace(kube, f"e2e-{folder.name}", folder)
-        _SCENARIOS[name](workspace)
-        workspace.remove()
+        # What a failed scenario leaves would keep every other from seeing the operator at rest.
+        try:
+            _SCENARIOS[name](workspace)
+        finally:
+            workspace.remove()
 
     def result(self, name: str) -> None:
         """Raises what the scenario raised."""
