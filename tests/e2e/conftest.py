@@ -58,10 +58,14 @@ def kube(kubeconfig: Path) -> Kube:
 def shared_operator(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """The installation that most tests share."""
     operator = Operator(tmp_path_factory.mktemp("operator") / "state", kubeconfig)
-    operator.start()
-    yield operator
-    if operator.running:
-        assert operator.stop() == 0
+    try:
+        operator.start()
+        yield operator
+        if operator.running:
+            assert operator.stop() == 0
+    finally:
+        if operator.running:
+            operator.kill()
 
 
 @pytest.fixture(scope="session")
