@@ -66,6 +66,12 @@ class Overview:
         return self.states[0][0] if self.states else None
 
     @property
+    def tone(self) -> State:
+        """The colour of the headline: never a good one while something concerns everything."""
+        worst = self.worst if self.worst is not None else State.UNKNOWN
+        return min(worst, State.LATE) if self.problems and self.total else worst
+
+    @property
     def behind(self) -> int:
         """Targets whose Git is not, or may not be, up to date."""
         return sum(count for state, count in self.states if state < State.WRITING)

@@ -76,6 +76,8 @@ def _query(request: HttpRequest) -> str:
 def _headline(found: Overview) -> str:
     if not found.total:
         return "No GitTarget exists yet."
+    if found.problems and not found.behind:
+        return "Whether Git is up to date cannot be told."
     if not found.behind:
         return f"Git is up to date for {_targets(found.total)}."
     return f"Git may be behind for {found.behind} of {_targets(found.total)}."

@@ -48,6 +48,25 @@ def test_overview_in_one_look(viewer: Client, web: Store) -> None:
     assert re.search(r"for \d+ (min|h)", page)
 
 
+def test_no_watcher_is_no_good_news(viewer: Client, web: Store) -> None:
+    """All targets may have been up to date when they were last seen; nobody says so while nobody looks."""
+    world.target("fine")
+
+    page = viewer.get("/admin/").content.decode()
+
+    assert "Whether Git is up to date cannot be told." in page
+    assert "Git is up to date for" not in page
+    assert 'id="headline" class="gr-head gr-late"' in page
+
+    web.heartbeat("watcher", "watcher-1", {}, 60)
+    web.heartbeat("worker", "worker-1", {}, 60)
+    READING.clear()
+    page = viewer.get("/admin/").content.decode()
+
+    assert "Git is up to date for the one target." in page
+    assert 'id="headline" class="gr-head gr-current"' in page
+
+
 def test_failing_push_is_a_failing_target(viewer: Client, web: Store) -> None:
     """Though the target's own conditions are good."""
     row = world.target()
