@@ -141,6 +141,8 @@ def check_references(manifests: Iterable[Manifest]) -> None:
         for name, binding in by_kind(found, kind).items():
             assert binding["roleRef"]["name"] in by_kind(found, role), name
             for subject in binding["subjects"]:
+                if subject["kind"] == "Group":
+                    continue
                 assert subject["namespace"] == accounts[subject["name"]]["metadata"]["namespace"], name
     configmaps = by_kind(found, "ConfigMap")
     for name, template in templates.items():

@@ -11,6 +11,7 @@ import yaml
 from helm_python.errors import HelmError
 
 from reverser.config import SETTINGS, load_config, variable_name
+from reverser.rest.peopleroles import people_roles
 from tests.deploy.render import (
     CHART,
     DEPLOY,
@@ -50,6 +51,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "narrow rights": {"rbac": {"watchAny": False, "namedSecrets": False}},
     "save in a caller's name": {"rbac": {"impersonate": True}},
+    "roles of people": {"rbac": {"people": True}},
     "single sign-on": {
         **REPLICATED,
         "settings": {
@@ -195,6 +197,17 @@ def test_rights_are_those_of_the_kustomization() -> None:
                 ]
     narrow = parsed(helm({"rbac": {"watchAny": False, "namedSecrets": False}}))
     assert set(by_kind(narrow, "ClusterRole")) == {"mirror"}
+
+
+def test_roles_of_people_follow_the_prefix() -> None:
+    """The groups are named as web names them to Kubernetes; the roles are those that the command prints."""
+    for settings, prefix in (({}, "gitops-reverser:"), ({"session_user_prefix": "admin:"}, "admin:")):
+        manifests = parsed(helm({"rbac": {"people": True}, "settings": settings}, name="gitops-reverser"))
+        for wanted in people_roles(prefix):
+            found = by_kind(manifests, wanted["kind"])[wanted["metadata"]["name"]]
+            assert found.get("rules") == wanted.get("rules")
+            assert found.get("subjects") == wanted.get("subjects")
+    assert not [name for name in by_kind(parsed(helm()), "ClusterRole") if name.endswith("viewer")]
 
 
 def test_chart_and_kustomization_run_the_same() -> None:

@@ -31,7 +31,7 @@ VARIANTS = (
     ("ha", ()),
     ("ha", ("attribution",)),
     ("ha", ("admission",)),
-    ("ha", ("attribution", "admission", "cert-manager", "monitoring")),
+    ("ha", ("attribution", "admission", "cert-manager", "monitoring", "impersonation", "people")),
 )
 
 

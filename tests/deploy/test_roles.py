@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from reverser.config import SETTINGS
 from reverser.controllers.doctor.cluster import needs
 from reverser.kinds.parse import parse_git_provider, parse_git_target, parse_watch_rule
 from reverser.management import roles
 from reverser.management.roles import Grant, Subject
+from reverser.rest.peopleroles import people_roles
 from tests.deploy.render import DEPLOY, ROOT, check_schemas, kubectl, parsed
 from watchers.registry import Registry
 
@@ -85,12 +87,13 @@ def test_shipped_files_are_what_the_command_prints() -> None:
         manifest
         for path in (
             "base",
-            *(f"components/{name}" for name in ("named-secrets", "watch-any", "impersonation")),
+            *(f"components/{name}" for name in ("named-secrets", "watch-any", "impersonation", "people")),
         )
         for manifest in parsed((kustomize / path / "rbac.yaml").read_text())
     ]
     order = lambda manifest: (manifest["kind"], manifest["metadata"]["name"])  # noqa: E731
-    printed = [*roles.standard_roles(SUBJECT), *roles.impersonation_roles(SUBJECT)]
+    people = people_roles(SETTINGS["session_user_prefix"].default)
+    printed = [*roles.standard_roles(SUBJECT), *roles.impersonation_roles(SUBJECT), *people]
     assert sorted(shipped, key=order) == sorted(printed, key=order)
 
 
