@@ -25,7 +25,7 @@ from .oracle import JournalReader
 
 CRDS = Path(__file__).resolve().parents[2] / "deploy" / "crds"
 CRD_PATH = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-DEADLINE = 12.0
+DEADLINE = 45.0
 FAST = Timing(
     retry_first=0.05,
     retry_max=0.4,
