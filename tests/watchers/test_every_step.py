@@ -16,6 +16,7 @@ import random
 import pytest
 
 from reverser.store import AsyncStore
+from watchers.intake import Disposition
 
 from .steps import SCOPE, SUBTYPES, Cut, FakeCluster, Watching, Writer, random_change, until
 
@@ -126,3 +127,19 @@ async def test_cut_off_at_every_step(redis_url: str, forgotten: bool) -> None:
         await store.close()
     missed = {(how, at) for how in HOW for at in STEPS} - cuts
     assert not missed, "it really was cut everywhere"
+
+
+async def test_what_was_never_appended_is_not_known(redis_url: str) -> None:
+    """B1: an update that was read and thrown away is taken for new when it comes again."""
+    cluster = FakeCluster()
+    for kind in ("ADDED", "MODIFIED"):
+        cluster.change(kind, "a")
+    watching = Watching(redis_url, cluster)
+    await watching.start()
+    assert watching.shard is not None
+    state, update = watching.shard.state, cluster.history[-1].event()
+    assert state.intake.read(update, deadline=0.0)[1] is Disposition.APPLIED
+    assert state.intake.read(update, deadline=0.0)[1] is Disposition.UNCHANGED
+    state.forget()
+    assert state.intake.read(update, deadline=0.0)[1] is Disposition.APPLIED
+    await watching.store.close()
