@@ -6,6 +6,6 @@ from prometheus_client import Counter
 
 FACTS = Counter(
     "gitopsreverser_attribution_fact_events",
-    "Audit facts: written, deletecollection_expanded, matched, late",
+    "Audit facts: written, deletecollection_expanded, matched, late, expired_unmatched",
     ["op"],
 )

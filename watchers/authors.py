@@ -85,6 +85,8 @@ class FactResolver:
         self._missed: OrderedDict[Waiter, None] = OrderedDict()
         self._looks: list[tuple[Sequence[str], asyncio.Future[list[Slot]]]] = []
         self._looker: asyncio.Task[None] | None = None
+        self._used: list[str] = []
+        self._marker: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
 
@@ -110,7 +112,7 @@ class FactResolver:
 
     async def close(self) -> None:
         """Stop listening."""
-        tasks = [task for task in (self._listener, self._looker) if task is not None]
+        tasks = [task for task in (self._listener, self._looker, self._marker) if task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -189,6 +191,15 @@ class FactResolver:
                 if not future.done():
                     future.set_result([found[name] for name in wanted])
 
+    async def _mark(self) -> None:
+        """Tells which facts were used, many at a time. For a metric alone: what fails is not tried again."""
+        while self._used:
+            batch, self._used = self._used[:BATCH], self._used[BATCH:]
+            try:
+                await self._store.mark_used(batch)
+            except StoreUnavailable as error:
+                log.debug("used facts are counted as unused: %s", error)
+
     def _listen(self) -> None:
         if self._listener is None or self._listener.done():
             self._listener = asyncio.create_task(self._follow(), name="authors")
@@ -229,6 +240,9 @@ class FactResolver:
         metrics.RESOLUTION_WAIT.labels(*labels).observe(asyncio.get_running_loop().time() - started)
         if verdict.author is not None:
             FACTS.labels("matched").inc()
+            self._used += slot_names(event)[:2]
+            if self._marker is None or self._marker.done():
+                self._marker = asyncio.create_task(self._mark(), name="authors used")
             return
         if event.uid:
             self._missed[(event.type.group_resource, f"u{event.uid}")] = None

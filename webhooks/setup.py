@@ -1,4 +1,4 @@
-"""The two listeners as the settings ask for them, and the gauge of the index."""
+"""The two listeners as the settings ask for them, and the numbers of the index."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from reverser.config import Config
 from reverser.errors import SettingsInvalid, StoreUnavailable
+from reverser.factmetrics import FACTS
 from reverser.store import Store
 from webhooks import metrics
 from webhooks.admission import MAX_BODY, AdmissionIngress
@@ -73,7 +74,9 @@ def admission_listener(config: Config, redis_url: str, on_failure: Callable[[], 
 
 
 class IndexGauge:
-    """The size of the index as a metric, counted now and then instead of with every write."""
+    """The size of the index, and what ages out of it unused, as metrics: counted now and then, not at each
+    write.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -95,3 +98,5 @@ class IndexGauge:
             if cursor == 0:
                 break
         metrics.INDEX_SIZE.set(total)
+        while gone := self._store.drop_expired():
+            FACTS.labels("expired_unmatched").inc(gone)

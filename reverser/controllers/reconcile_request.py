@@ -7,6 +7,7 @@ when it is there, and a slow look makes up for a lost hint.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -24,6 +25,9 @@ from reverser.kinds.parse import parse_commit_request
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import own_path
 from reverser.store import AsyncStore
+from reverser.store.keys import request as request_mark
+
+_log = logging.getLogger(__name__)
 
 
 class RequestReconciler:
@@ -89,6 +93,30 @@ class RequestReconciler:
             failure=plan.condition("Stalled").message if finished and outcome is None else "",
         )
         return self._after(request, plan) if finished else plan.requeue
+
+    async def sweep(self) -> None:
+        """Withdraws requests that were deleted while no controller ran. Once, at the start of a leadership.
+
+        What waits in the store is read before what exists is listed, so that a request made meanwhile is in
+        the list. Raises StoreUnavailable, and what a list raises.
+        """
+        for request in self._world.requests():
+            if request.meta.uid and not is_terminal(request):
+                self._since.setdefault(request.meta.key, (request.meta.uid, self._clock(), False))
+        waiting: set[str] = set()
+        cursor = 0
+        while True:
+            cursor, met = await self._store.pending_requests(cursor)
+            waiting.update(met)
+            if cursor == 0:
+                break
+        if not waiting:
+            return
+        listed = await self._kube.list(own_path(REQUESTS))
+        for mark in sorted(waiting - {request_mark(obj["metadata"]["uid"]) for obj in listed.items}):
+            self._writer.require_lease()
+            if await self._store.withdraw_mark(mark):
+                _log.info("a CommitRequest that was deleted while nobody looked is withdrawn (%s)", mark)
 
     async def _withdraw(self, key: str) -> None:
         """A waiting request was deleted: it binds to no window any more, unless one is closed for it."""

@@ -182,7 +182,7 @@ class ControllerRuntime:
                 self._add((resource, name))
         loops = [self._work(self._queue, reconcile) for _ in range(WORKERS)]
         loops += [self._work(self._provider_queue, reconcile) for _ in range(PROVIDER_WORKERS)]
-        loops += [self._listen(), self._follow_registry(), self._retire(targets)]
+        loops += [self._listen(), self._follow_registry(), self._retire(targets), self._withdraw(requests)]
         tasks = [asyncio.ensure_future(loop) for loop in loops]
         over = asyncio.ensure_future(lost.wait())
         try:
@@ -247,6 +247,17 @@ class ControllerRuntime:
                 for name in self.world.keys(TARGETS):
                     self._add((TARGETS, name))
             await asyncio.sleep(1.0)
+
+    async def _withdraw(self, requests: RequestReconciler) -> None:
+        """Withdraw, once, the requests that were deleted before this process led."""
+        while True:
+            try:
+                await requests.sweep()
+            except ReverserError as error:
+                _log.info("deleted CommitRequests are withdrawn later: %s", error)
+                await asyncio.sleep(RETIRE_EVERY)
+            else:
+                await asyncio.Event().wait()
 
     async def _retire(self, targets: TargetReconciler) -> None:
         """Retire targets that are gone, at once when a deletion was seen and regularly besides; write the

@@ -170,7 +170,17 @@ def write_facts(facts: Sequence[Fact], ttl_ms: int) -> Call[int]:
         subject = f"u{fact.uid}" if fact.uid else f"v{fact.resource_version}"
         topics.setdefault(fact.group_resource, []).append(subject)
     head = (ttl_ms, keys.hint(TOPIC), orjson.dumps(topics) if topics else "")
-    return Call(script="write_facts", keys=tuple(names), args=(*head, *args), decode=int)
+    return Call(script="write_facts", keys=(keys.AUTHOR_UNUSED, *names), args=(*head, *args), decode=int)
+
+
+def mark_used(slots: Sequence[str]) -> Call[int]:
+    """The facts of these slots (at least one) named somebody; answers how many had not before."""
+    return Call(command=("ZREM", keys.AUTHOR_UNUSED, *slots), decode=int)
+
+
+def drop_expired(limit: int = 10_000) -> Call[int]:
+    """Forget facts that aged out without naming anybody, up to ``limit``; answers how many."""
+    return Call(script="drop_expired", keys=(keys.AUTHOR_UNUSED,), args=(limit,), decode=int)
 
 
 def announced(payload: str) -> dict[str, list[str]]:

@@ -175,7 +175,9 @@ class Store:
     settle = _Blocking(settling.settle)
     attach_outcome = _Blocking(settling.attach_outcome)
     attach_pending = _Blocking(settling.attach_pending)
+    pending_requests = _Blocking(settling.pending_requests)
     withdraw_attach = _Blocking(settling.withdraw_attach)
+    withdraw_mark = _Blocking(settling.withdraw_mark)
     withdrawn = _Blocking(settling.withdrawn)
     read_outcomes = _Blocking(settling.read_outcomes)
 
@@ -212,6 +214,8 @@ class Store:
     read_submitter = _Blocking(attribution.read_submitter)
     read_submission = _Blocking(attribution.read_submission)
     count_fact_keys = _Blocking(attribution.count_fact_keys)
+    mark_used = _Blocking(attribution.mark_used)
+    drop_expired = _Blocking(attribution.drop_expired)
 
     heartbeat = _Blocking(processes.heartbeat)
     heartbeats = _Blocking(processes.heartbeats)
@@ -310,7 +314,9 @@ class AsyncStore:
     settle = _Awaiting(settling.settle)
     attach_outcome = _Awaiting(settling.attach_outcome)
     attach_pending = _Awaiting(settling.attach_pending)
+    pending_requests = _Awaiting(settling.pending_requests)
     withdraw_attach = _Awaiting(settling.withdraw_attach)
+    withdraw_mark = _Awaiting(settling.withdraw_mark)
     withdrawn = _Awaiting(settling.withdrawn)
     read_outcomes = _Awaiting(settling.read_outcomes)
 
@@ -347,6 +353,8 @@ class AsyncStore:
     read_submitter = _Awaiting(attribution.read_submitter)
     read_submission = _Awaiting(attribution.read_submission)
     count_fact_keys = _Awaiting(attribution.count_fact_keys)
+    mark_used = _Awaiting(attribution.mark_used)
+    drop_expired = _Awaiting(attribution.drop_expired)
 
     heartbeat = _Awaiting(processes.heartbeat)
     heartbeats = _Awaiting(processes.heartbeats)

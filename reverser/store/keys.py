@@ -20,6 +20,8 @@ TARGET_PREFIX = f"{ROOT}:target:v1:"
 STAGING_PREFIX = f"{ROOT}:staging:v1:"
 HINT_PREFIX = f"{ROOT}:hint:"
 AUTHOR_FACTS = f"{ROOT}:author:v1:audit:"
+AUTHOR_UNUSED = f"{ROOT}:author:v1:unused"
+REQUEST_PREFIX = f"{ROOT}:request:v1:"
 
 
 def escape(text: str) -> str:
@@ -106,7 +108,7 @@ def target_part(target_uid: str, part: str) -> str:
 
 def request(request_uid: str) -> str:
     """The mark of a CommitRequest: pending, or its outcome (J7)."""
-    return f"{ROOT}:request:v1:{escape(request_uid)}"
+    return f"{REQUEST_PREFIX}{escape(request_uid)}"
 
 
 def process(kind: str, ident: str) -> str:

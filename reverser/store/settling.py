@@ -121,12 +121,28 @@ def attach_pending(request_uid: str) -> Call[bool]:
     )
 
 
+def pending_requests(cursor: int) -> Call[tuple[int, list[str]]]:
+    """One step of a search for the marks (key names) of ``attach_pending``: the next cursor (0 = done), and
+    the marks that this step met.
+    """
+
+    def decode(reply: Any) -> tuple[int, list[str]]:
+        return int(reply[0]), [key.decode() for key in reply[1]]
+
+    return Call(script="pending_requests", args=(f"{keys.REQUEST_PREFIX}*", cursor), decode=decode)
+
+
 def withdraw_attach(request_uid: str) -> Call[bool]:
     """The CommitRequest is gone: its attach binds to nothing any more, unless its window is closed already.
 
     True when there was an attach without an outcome.
     """
-    return Call(script="withdraw_attach", keys=(keys.request(request_uid),), decode=truth)
+    return withdraw_mark(keys.request(request_uid))
+
+
+def withdraw_mark(mark: str) -> Call[bool]:
+    """The same, by the name of its mark."""
+    return Call(script="withdraw_attach", keys=(mark,), decode=truth)
 
 
 def withdrawn(request_uids: Sequence[str]) -> Call[frozenset[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,7 @@ from reverser.store.attribution import (
     slots_of,
     version_key,
 )
+from reverser.store.keys import AUTHOR_UNUSED
 from reverser.store.model import Author
 
 FACT = Fact(
@@ -76,10 +78,10 @@ def test_writing_twice_changes_nothing(store: Store) -> None:
     gone = replace(FACT, verb="delete")
     store.write_facts([FACT, gone], 60_000)
     key = exact_key("apps/deployments", "u1", "101")
-    before = {name: store.client.get(name) for name in store.client.keys("*author*")}
+    before = {name: store.client.get(name) for name in store.client.keys(f"{ROOT}*")}
     store.client.pexpire(key, 30_000)
     store.write_facts([FACT, gone], 60_000)
-    assert {name: store.client.get(name) for name in store.client.keys("*author*")} == before
+    assert {name: store.client.get(name) for name in store.client.keys(f"{ROOT}*")} == before
     assert 0 < store.client.pttl(key) <= 30_000
 
 
@@ -172,3 +174,22 @@ def test_counting_keys(store: Store) -> None:
         if cursor == 0:
             break
     assert total == 3000
+
+
+def test_facts_that_age_out_unused(store: Store) -> None:
+    """M2: a fact that named nobody is counted once when it is gone; used, living, repeated ones are not."""
+    used, unused = replace(FACT, uid="u2"), replace(FACT, uid="u3")
+    gone = replace(FACT, uid="u4", verb="delete")
+    store.write_facts([used, unused, gone], 30)
+    store.write_facts([FACT], 60_000)
+    assert store.mark_used([slots_of(used)[0][0]]) == 1
+    waited = store.drop_expired()
+    for _ in range(200):
+        if waited == 2:
+            break
+        time.sleep(0.01)
+        waited += store.drop_expired()
+    assert waited == 2
+    assert store.drop_expired() == 0
+    store.write_facts([FACT], 60_000)
+    assert store.client.zcard(AUTHOR_UNUSED) == 1

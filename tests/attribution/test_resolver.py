@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from reverser.store import AsyncStore
-from reverser.store.attribution import CONFLICT, Fact, Slot
+from reverser.store.attribution import CONFLICT, Fact, Slot, exact_key
+from reverser.store.keys import AUTHOR_UNUSED
 from reverser.store.model import Author
 from tests.auditevents import DEPLOYMENTS, audit, collection, deletion, seen
 from watchers.authors import Clocks, FactResolver
@@ -292,3 +293,17 @@ async def test_announcements_lost(resolver: FactResolver, async_store: AsyncStor
     resolver._listener.cancel()
     await file(async_store, audit("create", "alice"))
     assert await waiting == "alice"
+
+
+async def test_facts_that_named_somebody_are_used(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """What names somebody, by version or as a removal, is not among the facts that age out unused."""
+    await file(async_store, audit("create", "alice", uid="u1", rv="101"), deletion("bob", name="b", uid="u2"))
+    await file(async_store, audit("create", "carol", name="c", uid="u3", rv="103"))
+    assert await name(resolver, seen(uid="u1", rv="101")) == "alice"
+    assert await name(resolver, seen(name="b", uid="u2", rv="150", removal=True)) == "bob"
+    assert await name(resolver, seen(name="c", uid="u3", rv="104")) == ""
+    async with asyncio.timeout(10):
+        while await async_store.client.zcard(AUTHOR_UNUSED) > 1:
+            await asyncio.sleep(0.01)
+    left = await async_store.client.zrange(AUTHOR_UNUSED, 0, -1)
+    assert left == [exact_key("configmaps", "u3", "103").encode()]

@@ -206,6 +206,39 @@ async def test_a_deleted_request_is_withdrawn(cluster: Cluster, url: str) -> Non
     assert await cluster.store.withdrawn([first, second]) == {first, second}
 
 
+async def test_deleted_while_no_controller_ran(cluster: Cluster, url: str) -> None:
+    """I21: whoever leads next withdraws what is gone, and leaves alone what waits or has its answer."""
+    answered = await prepare(cluster, url)
+    await attach(cluster, answered)
+    await finish(cluster, answered, OutcomeKind.PUSHED, "c0ffee")
+    await cluster.delete("CommitRequest", "save")
+    first = await prepare(cluster, url)
+    await attach(cluster, first)
+    await cluster.settle()
+    await cluster.delete("CommitRequest", "save")
+    second = await prepare(cluster, url)
+    await attach(cluster, second)
+    cluster.restart()
+    await cluster.refresh()
+    await cluster.requests.sweep()
+    assert await cluster.store.withdrawn([first, second]) == {first}
+    assert await cluster.store.attach_pending(second)
+    assert await cluster.store.attach_outcome(answered) is not None
+
+
+async def test_deleted_before_a_new_leader_looked(cluster: Cluster, url: str) -> None:
+    """I21: a request that a new leader only knew from its list is withdrawn when it goes."""
+    uid = await prepare(cluster, url)
+    await attach(cluster, uid)
+    cluster.restart()
+    await cluster.refresh()
+    await cluster.requests.sweep()
+    await cluster.delete("CommitRequest", "save")
+    await cluster.refresh()
+    await cluster.look(REQUESTS, "shop/save")
+    assert await cluster.store.withdrawn([uid]) == {uid}
+
+
 @pytest.mark.parametrize("record", [b"", b"odd", b"[]", b"{}", b'{"author": ""}', b'{"author": null}'])
 async def test_an_odd_admission_record_is_a_miss(cluster: Cluster, url: str, record: bytes) -> None:
     """Q3: without a usable name the committer stands in; the look-up is counted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from reverser.attributionwiring import make_resolver
 from reverser.config import SETTINGS, load_config, variable_name
 from reverser.errors import SettingsInvalid
+from reverser.factmetrics import FACTS
 from reverser.sandbox.pki import Authority
 from reverser.store import AsyncStore, Store
 from reverser.store.attribution import Fact
@@ -87,6 +89,16 @@ def test_size_of_the_index(store: Store) -> None:
     store.write_facts([Fact("configmaps", "a", "alice", "create", uid="u", resource_version="1")], 60_000)
     IndexGauge(store).count()
     assert metrics.INDEX_SIZE._value.get() == 2
+
+
+def test_facts_that_aged_out_unused(store: Store) -> None:
+    """The gauge's rounds count facts that named nobody, as ``expired_unmatched``."""
+    before = FACTS.labels("expired_unmatched")._value.get()
+    store.write_facts([Fact("configmaps", "a", "alice", "create", uid="u", resource_version="1")], 1)
+    deadline = time.monotonic() + 10
+    while FACTS.labels("expired_unmatched")._value.get() == before and time.monotonic() < deadline:
+        IndexGauge(store).count()
+    assert FACTS.labels("expired_unmatched")._value.get() == before + 1
 
 
 def test_registration_of_the_webhook() -> None:
