@@ -8,9 +8,10 @@ import os
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gitwriter.git.repository import BareRepository
+from gitwriter.git.repository import BareRepository, Deadlines
 from gitwriter.lease import BranchLease, take_lease
 from gitwriter.sources import Sources
 from gitwriter.targettree import InventoryShelf
@@ -24,6 +25,10 @@ from reverser.store.model import BranchKey
 from reverser.trust.github import TokenSource
 
 logger = logging.getLogger(__name__)
+
+GRACE_SECONDS = 18.0
+"""How long a shutdown waits for a silent remote; a worker is to be gone within 25 s of its signal."""
+_DRAINED_AT_ONCE = 8
 
 
 def clone_path(state_dir: Path, branch: BranchKey, url: str) -> Path:
@@ -39,6 +44,8 @@ class WriterRuntime:
         self._store = store
         self._config = config
         self._stopping = threading.Event()
+        self._given_up_at = float("inf")
+        self._deadlines = Deadlines(abandon=lambda: time.monotonic() >= self._given_up_at)
         self._memories: dict[str, BranchMemory] = {}
         self._lock = threading.Lock()
         self._running: set[str] = set()
@@ -52,24 +59,39 @@ class WriterRuntime:
             stopping=self._stopping.is_set,
         )
 
-    def begin_shutdown(self) -> None:
-        """Running writers close their windows, push once without cooldown, and end."""
+    def begin_shutdown(self, *, grace: float = GRACE_SECONDS) -> None:
+        """Running writers close their windows, push once without cooldown, and end.
+
+        A remote that has not answered ``grace`` seconds from now is given up. Nothing is lost by that: the
+        journal keeps the windows, and a push that may have arrived is recognised by its intent (J15).
+        """
+        self._given_up_at = min(self._given_up_at, time.monotonic() + grace)
         self._stopping.set()
 
     def drain(self, *, seconds: float) -> None:
         """After ``begin_shutdown``: close the windows of the branches written here and push once more.
 
-        What is not done in time stays in the journal.
+        What is not done in time stays in the journal. Several branches go at once, so that a silent remote
+        takes no time from the others.
         """
         deadline = time.monotonic() + seconds
+        self._given_up_at = min(self._given_up_at, deadline)
         with self._lock:
             branches = [memory.branch for memory in self._memories.values() if memory.entries]
-        for branch in branches:
-            if time.monotonic() >= deadline:
-                logger.warning("shutdown: no time left; the journal keeps the rest")
-                break
-            self.write(branch)
+        if branches:
+            with ThreadPoolExecutor(min(len(branches), _DRAINED_AT_ONCE), "drain") as pool:
+                drained = [pool.submit(self._drain, branch, deadline) for branch in branches]
+            for done in drained:
+                done.result()
         self._edges.shelf.save(all_of_it=True)
+
+    def _drain(self, branch: BranchKey, deadline: float) -> None:
+        if time.monotonic() < deadline:
+            self.write(branch)
+        else:
+            logger.warning(
+                "shutdown: no time left; the journal keeps the rest", extra={"branch": str(branch)}
+            )
 
     def write(self, branch: BranchKey) -> None:
         """Write what is due on a branch. Does nothing where another writer holds it."""
@@ -105,4 +127,4 @@ class WriterRuntime:
 
     def _open_clone(self, branch: BranchKey, provider: GitProvider) -> BareRepository:
         path = clone_path(self._config.state_dir, branch, provider.url)
-        return BareRepository.open_or_create(path, provider.url)
+        return BareRepository.open_or_create(path, provider.url, deadlines=self._deadlines)

@@ -21,7 +21,7 @@ from pathlib import Path
 import orjson
 
 from gitwriter.manifests import ChangeResult, Inventory, Outcome, Policy, Upsert, locate
-from reverser.buildinfo import build_info
+from gitwriter.manifests.codeprint import codeprint, replace_file
 from reverser.store.model import StagedObject, TypeRef
 
 _FORMAT = 1
@@ -65,29 +65,21 @@ class Unchanged:
         """Write everything to a file (ids and digests, no values), replacing it in one step."""
         with self._lock:
             rows = [[blob, document, digest.hex()] for (blob, document), digest in self._digests.items()]
-        fresh = path.with_name(path.name + ".new")
-        fresh.write_bytes(orjson.dumps({"format": _release(), "documents": rows}))
-        fresh.replace(path)
+        replace_file(path, orjson.dumps({"format": _FORMAT, "code": codeprint(), "documents": rows}))
 
     @classmethod
     def load(cls, path: Path, *, capacity: int = 100_000) -> Unchanged:
-        """What was saved by this very release; nothing where the file is missing, damaged or another's."""
+        """What was saved by this very code; nothing where the file is missing, damaged or another's."""
         found = cls(capacity=capacity)
         try:
             stored = orjson.loads(path.read_bytes())
-            if stored["format"] != _release():
+            if (stored["format"], stored["code"]) != (_FORMAT, codeprint()):
                 return found
             for blob, document, digest in stored["documents"]:
                 found.note(str(blob), int(document), bytes.fromhex(digest))
         except (OSError, ValueError, KeyError, TypeError):
             return cls(capacity=capacity)
         return found
-
-
-def _release() -> str:
-    """The editor of another release may judge otherwise."""
-    info = build_info()
-    return f"{_FORMAT}/{info.version}/{info.commit}"
 
 
 class Comparison:

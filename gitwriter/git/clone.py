@@ -168,8 +168,9 @@ def _sweep_leftovers(path: Path) -> None:
         file.unlink()
     for file in (path / "refs").rglob("*.lock"):
         file.unlink()
-    for file in path.glob("fast_import_crash_*"):
-        file.unlink()
+    for pattern in ("fast_import_crash_*", "gc.pid"):
+        for file in path.glob(pattern):
+            file.unlink()
     objects = path / "objects"
     for pattern in ("tmp_*", "??/tmp_*", "pack/tmp_*", "pack/*.lock", "info/*.lock"):
         for file in objects.glob(pattern):

@@ -8,24 +8,28 @@ people after it was rid of secrets, and decides nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitwriter.git.environment import git_binary
 from gitwriter.git.remote import Remote
 from reverser.errors import RemoteUnavailable
-from reverser.trust.child import ChildTimeout, Completed, run
+from reverser.trust.child import ChildAbandoned, ChildTimeout, Completed, run
 from reverser.trust.values import redact
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds: local commands, listing, a silent remote, and a whole transfer however lively."""
+    """Seconds: local commands, listing, a silent remote, and a whole transfer however lively.
+
+    ``abandon`` is asked while a remote is waited for: True ends the command, whatever time is left.
+    """
 
     local: float = 60.0
     listing: float = 30.0
     silence: float = 45.0
     transfer: float = 900.0
+    abandon: Callable[[], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,8 @@ _ALARMS = ("IT IS POSSIBLE THAT", "Someone could be eavesdropping", "It is also 
 
 def list_remote(remote: Remote, *, deadlines: Deadlines = DEFAULT_DEADLINES) -> RemoteRefs:
     """List a remote without a clone. Raises RemoteUnavailable, SecretMalformed."""
-    done = run_remote(remote, ["ls-remote", "--symref", "--", remote.url.text], deadline=deadlines.listing)
+    command = ["ls-remote", "--symref", "--", remote.url.text]
+    done = run_remote(remote, command, deadline=deadlines.listing, abandon=deadlines.abandon)
     if not done.ok:
         raise unavailable("cannot list the remote", remote, done.stderr)
     head, branches = None, {}
@@ -57,13 +62,25 @@ def list_remote(remote: Remote, *, deadlines: Deadlines = DEFAULT_DEADLINES) -> 
 
 
 def run_remote(
-    remote: Remote, arguments: Sequence[str], *, deadline: float, idle: float | None = None
+    remote: Remote,
+    arguments: Sequence[str],
+    *,
+    deadline: float,
+    idle: float | None = None,
+    abandon: Callable[[], bool] | None = None,
 ) -> Completed:
     """Run git with a remote's environment; bounds in seconds. Raises RemoteUnavailable when a bound is
-    passed, and what ``Remote.environment`` raises; a failure is for the caller to judge."""
+    passed or the command is abandoned, and what ``Remote.environment`` raises; a failure is for the caller
+    to judge."""
+    command = [git_binary(), *arguments]
     try:
         with remote.environment() as environment:
-            done = run([git_binary(), *arguments], env=environment, deadline=deadline, idle=idle)
+            done = run(command, env=environment, deadline=deadline, idle=idle, abandon=abandon)
+    except ChildAbandoned:
+        raise RemoteUnavailable(
+            f"the remote {remote.url.host or remote.url.path} did not answer before the shutdown; the next "
+            "process goes on"
+        ) from None
     except ChildTimeout:
         raise RemoteUnavailable(
             f"the remote {remote.url.host or remote.url.path} does not answer; it is tried again"

@@ -165,7 +165,18 @@ class BareRepository:
                 return
         if name not in self.list_remote(remote).branches:
             raise LostRace("a branch vanished from the remote while it was fetched")
+        # It answers, so is the clone to blame? An object that only transfers touch would fail them for ever.
+        self._checked("fsck", "--no-dangling", "--no-progress", deadline=self._deadlines.transfer)
         raise unavailable("cannot fetch from the remote", remote, done.stderr)
+
+    def _require_packable(self, new: str, expected: str | None) -> None:
+        """A push failed though the remote answers: can the clone read what is to be sent?
+
+        An object that a crash damaged is found again by its id, so every push would fail alike; and the
+        remote, which got half a pack, may call that a rejection. Raises CloneDamaged.
+        """
+        wanted = f"{new}\n" + (f"^{expected}\n" if expected else "")
+        self._checked("pack-objects", "--quiet", "--revs", "--stdout", data=wanted.encode())
 
     def shallow(self) -> bool:
         """Whether history is cut off somewhere."""
@@ -230,7 +241,7 @@ class BareRepository:
         ref = f"refs/heads/{branch}"
         arguments = ["push", "--porcelain", "--progress", "--no-verify", "--no-follow-tags"]
         arguments += [f"--force-with-lease={ref}:{expected or ''}", "--", remote.url.text, f"{new}:{ref}"]
-        stderr, report = b"", None
+        stderr, report, tip = b"", None, None
         try:
             done = self._transfer(remote, arguments)
         except RemoteUnavailable:
@@ -239,7 +250,8 @@ class BareRepository:
             ok, stderr, report = done.ok, done.stderr, parse_report(done.stdout, branch)
         verdict = settled(report, ok=ok)
         if verdict is None:
-            verdict = judge(report, expected=expected, new=new, tip=self._tip_of(remote, branch))
+            tip = self._tip_of(remote, branch)
+            verdict = judge(report, expected=expected, new=new, tip=tip)
         if verdict is Verdict.UP_TO_DATE:
             return PushResult.UP_TO_DATE
         if verdict is Verdict.PUSHED:
@@ -248,6 +260,8 @@ class BareRepository:
             return PushResult.PUSHED
         if verdict is Verdict.RACE:
             raise LostRace(f"branch {branch} moved on the remote; the change is built again on its new tip")
+        if not isinstance(tip, Unknown):
+            self._require_packable(new, expected)
         if verdict is Verdict.REJECTED:
             words = redact(server_words(report, stderr), remote.secrets, limit=800)
             raise RemoteRejected(
@@ -377,15 +391,16 @@ class BareRepository:
             return loose
         return self._checked("for-each-ref", "--format=%(objectname)", ref).decode().strip() or None
 
-    def _git(self, *arguments: str, deadline: float | None = None) -> Completed:
+    def _git(self, *arguments: str, deadline: float | None = None, data: bytes = b"") -> Completed:
         return run(
             [git_binary(), "--git-dir", str(self.path), *arguments],
             env=base_environment(),
             deadline=self._deadlines.local if deadline is None else deadline,
+            data=data,
         )
 
-    def _checked(self, *arguments: str, deadline: float | None = None) -> bytes:
-        done = self._git(*arguments, deadline=deadline)
+    def _checked(self, *arguments: str, deadline: float | None = None, data: bytes = b"") -> bytes:
+        done = self._git(*arguments, deadline=deadline, data=data)
         if not done.ok:
             self._damaged = True
             raise CloneDamaged(f"git {arguments[0]} failed in the clone; it is fetched anew")
@@ -397,6 +412,7 @@ class BareRepository:
             ["--git-dir", str(self.path), *arguments],
             deadline=self._deadlines.transfer,
             idle=self._deadlines.silence,
+            abandon=self._deadlines.abandon,
         )
 
 

@@ -20,6 +20,7 @@ import orjson
 import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
+from .codeprint import codeprint, replace_file
 from .identity import describe, split_api_version
 from .limits import DEFAULT_LIMITS, Limits
 from .loading import YamlError, load_document
@@ -339,9 +340,7 @@ class IndexCache:
         """Write the cache to a file (identities only, no values), replacing it in one step."""
         with self._lock:
             rows = dict(self._facts)
-        temporary = path.with_name(path.name + ".new")
-        temporary.write_bytes(orjson.dumps({"format": _CACHE_FORMAT, "files": rows}))
-        temporary.replace(path)
+        replace_file(path, orjson.dumps({"format": _CACHE_FORMAT, "code": codeprint(), "files": rows}))
 
     @classmethod
     def load(cls, path: Path, *, capacity: int = 100_000) -> IndexCache:
@@ -349,7 +348,7 @@ class IndexCache:
         cache = cls(capacity=capacity)
         try:
             stored = orjson.loads(path.read_bytes())
-            if stored["format"] != _CACHE_FORMAT:
+            if (stored["format"], stored["code"]) != (_CACHE_FORMAT, codeprint()):
                 return cache
             for blob, row in stored["files"].items():
                 cache.put(blob, _facts_from_row(row))

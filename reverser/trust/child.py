@@ -47,6 +47,10 @@ class ChildTimeout(TransientError):
     """A child process passed its deadline, or was silent for too long, and was killed."""
 
 
+class ChildAbandoned(TransientError):
+    """The answer of a child was no longer waited for, and it was killed."""
+
+
 class ChildFailed(TransientError):
     """A child could not be started, was killed by somebody else, or said more than it may."""
 
@@ -169,12 +173,14 @@ def run(
     data: bytes = b"",
     idle: float | None = None,
     limit: int | None = None,
+    abandon: Callable[[], bool] | None = None,
 ) -> Completed:
     """Run a child to its end, feeding ``data`` to its stdin.
 
     ``deadline`` is the longest it may take and ``idle`` the longest it may say nothing on either output,
-    both in seconds; ``limit`` is how many bytes it may say. Raises ChildTimeout, and ChildFailed when it
-    cannot be started or says more; the message names the program, never its arguments.
+    both in seconds; ``limit`` is how many bytes it may say; ``abandon`` is asked twice a second, and True
+    ends the child. Raises ChildTimeout, ChildAbandoned, and ChildFailed when it cannot be started or says
+    more; the message names the program, never its arguments.
     """
     process = start(argv, env=env, cwd=cwd)
     began = heard = time.monotonic()
@@ -197,6 +203,8 @@ def run(
                 until = min(began + deadline, heard + idle if idle is not None else began + deadline)
                 if now >= until:
                     raise ChildTimeout(f"{Path(argv[0]).name} did not answer within {now - began:.0f} s")
+                if abandon is not None and abandon():
+                    raise ChildAbandoned(f"{Path(argv[0]).name} was not waited for any longer")
                 for key, _ in selector.select(min(_TICK, until - now)):
                     if key.fileobj is process.stdin:
                         pending = _feed(process.stdin, pending)

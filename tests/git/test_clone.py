@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 
 from gitwriter.git.errors import CloneDamaged, CloneUnusable
 from gitwriter.git.remote import Remote
-from gitwriter.git.repository import BareRepository
-from tests.git.helpers import git, human_commit
+from gitwriter.git.repository import BareRepository, PushResult
+from tests.git.helpers import ALICE, git, git_bytes, human_commit
 
 
 def test_reuse_keeps_objects_and_rewrites_the_origin(tmp_path: Path, origin: Path, remote: Remote) -> None:
@@ -64,6 +65,7 @@ def _locks(path: Path) -> None:
         "refs/remotes/origin/main.lock",
     ):
         (path / name).touch()
+    (path / "gc.pid").write_text(f"{os.getpid()} {socket.gethostname()}")
     (path / "objects/pack/tmp_pack_abc").write_bytes(b"x")
     (path / "objects/incoming-x").mkdir()
 
@@ -113,6 +115,60 @@ def test_leftovers_of_a_crash(
         entries = repo.tree_entries(tip)
         assert len(repo.read_blobs([entry.blob for entry in entries])) == 150
         assert not list(path.rglob("*.lock"))
+        assert repo.maintenance(loose_limit=-1)
+
+
+def _cut_short(path: Path, oid: str) -> None:
+    """What a power failure may leave of a file that was written and renamed: its first bytes."""
+    file = path / "objects" / oid[:2] / oid[2:]
+    content = file.read_bytes()
+    file.chmod(0o600)
+    file.write_bytes(content[: len(content) // 2])
+
+
+def test_a_damaged_object_that_is_made_again_does_not_fail_every_push(
+    tmp_path: Path, origin: Path, remote: Remote
+) -> None:
+    """E20: an object is found by its id and not written again, so the damage is met when it is sent."""
+    tip = human_commit(origin, "main", "a", "1")
+    path = tmp_path / "c"
+
+    def attempt() -> PushResult:
+        with BareRepository.open_or_create(path, remote.url.text) as repo:
+            repo.fetch(remote, {"main": tip})
+            new = repo.commit(
+                parent=tip, files={"b": b"text\n" * 50}, author=ALICE, committer=ALICE, message=b"m"
+            )
+            return repo.push(remote, branch="main", new=new, expected=tip)
+
+    with BareRepository.open_or_create(path, remote.url.text) as repo:
+        repo.fetch(remote, {"main": tip})
+        repo.commit(parent=tip, files={"b": b"text\n" * 50}, author=ALICE, committer=ALICE, message=b"m")
+    _cut_short(path, git_bytes(origin, "hash-object", "--stdin", data=b"text\n" * 50).decode().strip())
+    with pytest.raises(CloneDamaged):
+        attempt()
+    assert attempt() is PushResult.PUSHED
+
+
+def test_damage_that_only_fetching_meets_replaces_the_clone(
+    tmp_path: Path, origin: Path, remote: Remote
+) -> None:
+    """E20: the tip that the next fetch starts from cannot be read."""
+    tip = human_commit(origin, "main", "a", "1")
+    path = tmp_path / "c"
+    with BareRepository.open_or_create(path, remote.url.text) as repo:
+        repo.fetch(remote, {"main": tip})
+    (path / "shallow").unlink(missing_ok=True)
+    tree = git(origin, "rev-parse", f"{tip}^{{tree}}")
+    _cut_short(path, tree)
+    newer = human_commit(origin, "main", "b", "2")
+    for again in (False, True):
+        try:
+            with BareRepository.open_or_create(path, remote.url.text) as repo:
+                repo.fetch(remote, {"main": newer})
+                assert {entry.path for entry in repo.tree_entries(newer)} == {"a", "b"}
+        except CloneDamaged:
+            assert not again
 
 
 def test_damage_met_later_replaces_the_clone(tmp_path: Path, origin: Path, remote: Remote) -> None:

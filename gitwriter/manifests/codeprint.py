@@ -1,0 +1,47 @@
+"""Which code judged: the mark on knowledge that a process leaves to the next.
+
+What is remembered of files depends on the code that read them. A release number would say that for an image,
+but a checkout has none and is upgraded too, with its state directory in place. So the mark is a digest of the
+sources of this package and of the libraries' versions; whatever carries another mark is forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import socket
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from reverser.buildinfo import build_info
+
+_LIBRARIES = ("PyYAML", "ruamel.yaml", "orjson")
+
+
+@cache
+def codeprint() -> str:
+    """The mark of the code that runs; read from the sources once."""
+    info = build_info()
+    mark = hashlib.blake2b(
+        f"{info.version} {info.commit} {platform.python_version()}".encode(), digest_size=16
+    )
+    for name in _LIBRARIES:
+        mark.update(f"{name} {version(name)}\n".encode())
+    folder = Path(__file__).parent
+    for source in sorted(folder.rglob("*.py")):
+        mark.update(str(source.relative_to(folder)).encode())
+        mark.update(source.read_bytes())
+    return mark.hexdigest()
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file in one step, whoever else does so at the same moment. Raises OSError."""
+    fresh = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}.new")
+    try:
+        fresh.write_bytes(content)
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
