@@ -22,7 +22,7 @@ _GROUPS = (
     ("Where things are", ("redis_url", "broker_url", "database_url", "state_dir", "command_namespace")),
     ("Web", ("http_addr", "allowed_hosts", "secret_key", "tls_", "session_", "rest_", "login_")),
     ("Single sign-on", ("oidc_",)),
-    ("Health and admission", ("health_addr", "admission_")),
+    ("Health, metrics and admission", ("health_addr", "metrics_", "otlp_", "admission_")),
     ("Naming authors", ("author_", "audit_")),
     ("What is mirrored", ("noise_filter", "additional_", "sweep_brake", "digest_key_file")),
     ("Git", ("default_known_hosts", "insecure_allow", "worker_threads", "branch_", "target_")),

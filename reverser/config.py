@@ -131,6 +131,15 @@ def _issuer(value: str) -> str:
     return value
 
 
+def _endpoint(value: str) -> str:
+    if not value:
+        return value
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
+        raise ValueError("write http://host:port or https://host:port, without credentials")
+    return value
+
+
 def _log_format(value: str) -> str:
     if value not in {"text", "json"}:
         raise ValueError(f"{value!r} is neither text nor json")
@@ -165,6 +174,10 @@ class Config:
     admission_addr: Address
     admission_cert_dir: Path | None
     health_addr: Address
+    metrics_addr: Address
+    metrics_cert_dir: Path | None
+    metrics_client_ca: Path | None
+    otlp_endpoint: str
     command_namespace: str
     digest_key_file: Path | None
     author_attribution: bool
@@ -229,6 +242,24 @@ SETTINGS: dict[str, Setting] = {
         _optional_path, "", "folder with tls.crt and tls.key of the admission listener; empty = off"
     ),
     "health_addr": Setting(parse_address, "0.0.0.0:8081", "health and metrics of watcher, worker and beat"),
+    "metrics_addr": Setting(
+        parse_address, "0.0.0.0:8443", "listener of the metrics over TLS, in every process"
+    ),
+    "metrics_cert_dir": Setting(
+        _optional_path,
+        "",
+        "folder with tls.crt and tls.key of the metrics listener; empty = metrics on the plain addresses",
+    ),
+    "metrics_client_ca": Setting(
+        _optional_path,
+        "",
+        "CA file that scrapers' certificates must be issued by; empty = a bearer token that may get /metrics",
+    ),
+    "otlp_endpoint": Setting(
+        _endpoint,
+        "",
+        "collector to push metrics to by OTLP over HTTP, such as http://collector:4318; empty = off",
+    ),
     "command_namespace": Setting(
         _text, "", "namespace of the Lease and the digest key; POD_NAMESPACE if empty"
     ),

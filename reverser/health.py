@@ -66,21 +66,34 @@ PATHS: dict[str, Callable[[], Answer]] = {
 }
 
 
-def answer(method: str, path: str) -> Answer | None:
-    """The answer to a request (``path`` without query), or None where the path is none of these."""
+_plain_metrics_closed = threading.Event()
+
+
+def close_plain_metrics() -> None:
+    """From now on the plain addresses of this process refuse the metrics: they are served over TLS."""
+    _plain_metrics_closed.set()
+
+
+def answer(method: str, path: str, *, plain: bool = True) -> Answer | None:
+    """The answer to a request (``path`` without query), or None where the path is none of these. ``plain``
+    is false behind TLS.
+    """
     found = PATHS.get(path)
     if found is None:
         return None
     if method not in {"GET", "HEAD"}:
         return Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"Method not allowed\n")
+    if plain and path == "/metrics" and _plain_metrics_closed.is_set():
+        return Answer(HTTPStatus.FORBIDDEN, b"metrics are served over TLS, on REVERSER_METRICS_ADDR\n")
     return found()
 
 
-def _headers(found: Answer) -> list[tuple[str, str]]:
-    headers = [("Content-Type", found.content_type), ("Content-Length", str(len(found.body)))]
+def headers(found: Answer) -> list[tuple[str, str]]:
+    """The headers of an answer."""
+    made = [("Content-Type", found.content_type), ("Content-Length", str(len(found.body)))]
     if found.status is HTTPStatus.METHOD_NOT_ALLOWED:
-        headers.append(("Allow", "GET, HEAD"))
-    return headers
+        made.append(("Allow", "GET, HEAD"))
+    return made
 
 
 def health_first(application: WsgiApplication) -> WsgiApplication:
@@ -91,7 +104,7 @@ def health_first(application: WsgiApplication) -> WsgiApplication:
         found = answer(method, environ.get("PATH_INFO", ""))
         if found is None:
             return application(environ, start_response)
-        start_response(f"{found.status.value} {found.status.phrase}", _headers(found))
+        start_response(f"{found.status.value} {found.status.phrase}", headers(found))
         return [b"" if method == "HEAD" else found.body]
 
     return serve
@@ -106,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
             HTTPStatus.NOT_FOUND, b"not found\n"
         )
         self.send_response(found.status)
-        for name, value in _headers(found):
+        for name, value in headers(found):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":

@@ -11,10 +11,15 @@ from prometheus_client.multiprocess import MultiProcessCollector
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
+def registry() -> CollectorRegistry:
+    """What holds the current metrics."""
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        shared = CollectorRegistry()
+        MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
+        return shared
+    return REGISTRY
+
+
 def exposition() -> bytes:
     """The current metrics as text."""
-    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
-    return generate_latest(REGISTRY)
+    return generate_latest(registry())

@@ -20,6 +20,7 @@ from reverser.heap import settle_heap
 from reverser.kube.aio import AsyncKube
 from reverser.readiness import PROCESS, latched
 from reverser.store import AsyncStore
+from reverser.telemetry import open_metrics
 from reverser.webprocess import redis_check
 from reverser.wiring import config, redis_url, store
 from watchers.clustersealer import ClusterSealer
@@ -46,7 +47,12 @@ def run() -> None:
         raise SettingsInvalid(
             [f"REVERSER_HEALTH_ADDR: cannot listen on {settings.health_addr}: {error.strerror}"]
         ) from error
-    asyncio.run(_watch(settings, url))
+    endings = open_metrics(settings, "watcher")
+    try:
+        asyncio.run(_watch(settings, url))
+    finally:
+        for end in endings:
+            end()
 
 
 async def _watch(settings: Config, url: str) -> None:

@@ -21,6 +21,7 @@ from reverser.heap import settle_heap
 from reverser.quantities import Address
 from reverser.readiness import PROCESS, latched
 from reverser.store import Store
+from reverser.telemetry import open_metrics
 from reverser.wiring import config, redis_url
 from webhooks.listener import Listener
 from webhooks.setup import IndexGauge, admission_listener, audit_listener
@@ -106,6 +107,7 @@ def run() -> None:
     settle_heap()
     for listener in ingress:
         listener.start()
+    endings = open_metrics(settings, "web", on_failure=fail)
     threading.Thread(target=server.serve, name="web", daemon=True).start()
     logger.info("serving", extra={"address": str(settings.http_addr)})
     while not asked and not stop.wait(STOP_LOOK_SECONDS):
@@ -114,6 +116,8 @@ def run() -> None:
     for listener in ingress:
         listener.stop()
     server.stop()
+    for end in endings:
+        end()
     if failed.is_set():
         raise SettingsInvalid(["a listener ended, see the log above"])
 

@@ -12,6 +12,7 @@ from reverser.errors import SettingsInvalid
 from reverser.health import announce_path, start_health_server
 from reverser.heap import settle_heap
 from reverser.readiness import PROCESS, latched
+from reverser.telemetry import open_metrics
 from reverser.wiring import config
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,12 @@ def _open_health(process: str) -> None:
         )
     except OSError as error:
         logger.critical("REVERSER_HEALTH_ADDR: cannot listen on %s: %s", settings.health_addr, error.strerror)
+        os._exit(2)
+    try:
+        open_metrics(settings, process)
+    except SettingsInvalid as error:
+        for problem in error.problems:
+            logger.critical(problem)
         os._exit(2)
 
 

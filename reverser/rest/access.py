@@ -128,6 +128,23 @@ def may(kube: Kube, caller: Caller, access: Access) -> bool:
     return ACCESS.put(key, allowed, KEEP_SECONDS if allowed else KEEP_REFUSED_SECONDS)
 
 
+def may_get(kube: Kube, caller: Caller, path: str) -> bool:
+    """Whether RBAC lets the caller ``get`` a path that is no resource. Raises as ``review_token`` does."""
+    key = (caller, path)
+    kept = ACCESS.get(key)
+    if kept is not None:
+        return kept
+    spec = {
+        "user": caller.username,
+        "groups": list(caller.groups),
+        "nonResourceAttributes": {"path": path, "verb": "get"},
+    }
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    where = resource_path("authorization.k8s.io", "v1", "subjectaccessreviews")
+    allowed = _status(kube.create(where, body, timeout=DEADLINE_SECONDS)).get("allowed") is True
+    return ACCESS.put(key, allowed, KEEP_SECONDS if allowed else KEEP_REFUSED_SECONDS)
+
+
 def _status(review: dict[str, Any]) -> dict[str, Any]:
     status = review.get("status")
     return status if isinstance(status, dict) else {}

@@ -139,6 +139,8 @@ def listener_problems(config: Config) -> list[str]:
         wanted.append(("REVERSER_AUDIT_ADDR", config.audit_addr))
     if config.admission_cert_dir is not None:
         wanted.append(("REVERSER_ADMISSION_ADDR", config.admission_addr))
+    if config.metrics_cert_dir is not None:
+        wanted.append(("REVERSER_METRICS_ADDR", config.metrics_addr))
     with ExitStack() as probes:
         return [problem for name, address in wanted if (problem := _occupy(name, address, probes))]
 

@@ -44,6 +44,13 @@ def child_environment(config: Config, redis_url: str) -> dict[str, str]:
 def programs(environment: dict[str, str], *, threads: int, state_dir: Path) -> list[Program]:
     """The four processes of the product."""
     python = sys.executable
+    # Web tells for all: the others would want its address, and count everything once more.
+    silent = {
+        f"{variable_name(name)}{end}"
+        for name in ("metrics_cert_dir", "otlp_endpoint")
+        for end in ("", "_FILE")
+    }
+    others = {name: value for name, value in environment.items() if name not in silent}
     manage = str(ROOT / "manage.py")
     celery = (python, "-m", "celery", "--quiet", "-A", "reverser")
     worker = (
@@ -63,9 +70,9 @@ def programs(environment: dict[str, str], *, threads: int, state_dir: Path) -> l
     beat = (*celery, "beat", "--max-interval", "1", "--pidfile", str(state_dir / "run" / "beat.pid"))
     return [
         Program("web", (python, manage, "serve"), environment, stop_seconds=8),
-        Program("worker", worker, environment, stop_seconds=25),
-        Program("watcher", (python, manage, "watch"), environment, stop_seconds=10),
-        Program("beat", beat, environment, stop_seconds=8),
+        Program("worker", worker, others, stop_seconds=25),
+        Program("watcher", (python, manage, "watch"), others, stop_seconds=10),
+        Program("beat", beat, others, stop_seconds=8),
     ]
 
 

@@ -51,6 +51,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "narrow rights": {"rbac": {"watchAny": False, "namedSecrets": False}},
     "save in a caller's name": {"rbac": {"impersonate": True}},
+    "metrics over TLS": {
+        **REPLICATED,
+        "metrics": {"tls": True},
+        "settings": {"otlp_endpoint": "http://collector:4318"},
+        "monitoring": {"serviceMonitor": {"enabled": True}},
+    },
+    "single, metrics over TLS": {
+        "metrics": {"tls": True},
+        "certificates": {**OWN_CERTIFICATES, "metrics": {"secretName": "own-metrics"}},
+    },
     "roles of people": {"rbac": {"people": True}},
     "single sign-on": {
         **REPLICATED,
@@ -155,7 +165,7 @@ def test_the_schema_knows_every_setting() -> None:
     text = "".join(path.read_text() for path in (CHART / "templates").glob("*.yaml"))
     own = {name for name in SETTINGS if variable_name(name) in text.replace("_FILE", "")}
     # Ports are the Services', and these two would weaken or split what the chart sets up.
-    fixed = {"audit_addr", "admission_addr", "audit_insecure", "broker_url"}
+    fixed = {"audit_addr", "admission_addr", "audit_insecure", "broker_url", "metrics_client_ca"}
     assert offered == set(SETTINGS) - own - fixed
 
 

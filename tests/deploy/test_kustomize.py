@@ -31,7 +31,10 @@ VARIANTS = (
     ("ha", ()),
     ("ha", ("attribution",)),
     ("ha", ("admission",)),
-    ("ha", ("attribution", "admission", "cert-manager", "monitoring", "impersonation", "people")),
+    (
+        "ha",
+        ("attribution", "admission", "cert-manager", "monitoring", "impersonation", "people", "metrics-tls"),
+    ),
 )
 
 

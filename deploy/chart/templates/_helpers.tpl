@@ -26,6 +26,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- .Values.certificates.admission.secretName | default (printf "%s-admission-server" (include "reverser.name" .)) -}}
 {{- end -}}
 
+{{- define "reverser.metricsSecret" -}}
+{{- .Values.certificates.metrics.secretName | default (printf "%s-metrics-server" (include "reverser.name" .)) -}}
+{{- end -}}
+
 {{- define "reverser.image" -}}
 {{- .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion -}}
 {{- end -}}
@@ -159,6 +163,10 @@ spec:
         - name: admission
           containerPort: 9443
         {{- end }}
+        {{- if $values.metrics.tls }}
+        - name: metrics-tls
+          containerPort: 8443
+        {{- end }}
       readinessProbe:
         httpGet:
           path: /readyz
@@ -188,6 +196,11 @@ spec:
         {{- if and $ingress $values.admission.enabled }}
         - name: admission-certificate
           mountPath: /certificates/admission
+          readOnly: true
+        {{- end }}
+        {{- if $values.metrics.tls }}
+        - name: metrics-certificate
+          mountPath: /certificates/metrics
           readOnly: true
         {{- end }}
   volumes:
@@ -221,5 +234,14 @@ spec:
       secret:
         secretName: {{ include "reverser.admissionSecret" $root }}
         optional: true
+    {{- end }}
+    {{- if $values.metrics.tls }}
+    - name: metrics-certificate
+      secret:
+        secretName: {{ include "reverser.metricsSecret" $root }}
+        optional: true
+        items:
+          - {key: tls.crt, path: tls.crt}
+          - {key: tls.key, path: tls.key}
     {{- end }}
 {{- end -}}

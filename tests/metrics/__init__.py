@@ -1,0 +1,1 @@
+"""What is measured, and the ways it leaves the process."""
