@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -65,6 +65,13 @@ class AgeGate:
         stands = (SECRET_STEADY if report.finding.ok else SECRET_BLOCKED) - 1.0
         self._known[uid] = (target.meta.generation, report.finding, now + stands)
         return replace(report, stands=stands)
+
+    def keep(self, uids: Set[str]) -> None:
+        """Forgets what is known of targets that are not among ``uids``."""
+        for uid in self._known.keys() - uids:
+            del self._known[uid]
+        now = self._clock()
+        self._reminded = {key: at for key, at in self._reminded.items() if now - at < STEADY}
 
     async def _judge(self, target: GitTarget) -> EncryptionReport:
         encryption = target.encryption

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -96,6 +96,15 @@ class Checks:
     async def check_encryption(self, target: GitTarget) -> EncryptionReport:
         """Sheet 4.6."""
         return await self._age.check(target)
+
+    def keep_targets(self, uids: Set[str]) -> None:
+        """Forgets targets that are not among ``uids``."""
+        self._age.keep(uids)
+
+    def keep_providers(self, uids: Set[str]) -> None:
+        """Forgets providers that are not among ``uids``."""
+        for uid in self._listed.keys() - uids:
+            del self._listed[uid]
 
     async def check_provider(self, provider: GitProvider) -> ProviderReport:
         """Sheet 3.1: the first failure ends it. Raises TransientError where the API server cannot tell."""

@@ -7,7 +7,7 @@ while nothing is being written (J19).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,10 @@ class ProviderChecks(Protocol):
         """Run the pipeline up to its first failure. Raises TransientError where nothing can be told."""
         ...
 
+    def keep_providers(self, uids: Set[str]) -> None:
+        """Forget providers that are not among ``uids``."""
+        ...
+
 
 class ProviderReconciler:
     """Looks at one GitProvider."""
@@ -64,6 +68,7 @@ class ProviderReconciler:
         """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
         obj = self._world.raw(PROVIDERS, key)
         if obj is None:
+            self._forget_missing()
             return None
         provider = parse_git_provider(obj)
         ready = find(provider.conditions, READY)
@@ -84,6 +89,17 @@ class ProviderReconciler:
             await self._compare(provider, report.refs, bases)
         await self._apply_changed_spec(provider, bases)
         return plan.requeue
+
+    def _forget_missing(self) -> None:
+        """What is remembered goes with the providers it is about."""
+        providers = self._world.providers()
+        uids = {provider.meta.uid for provider in providers}
+        names = {(provider.meta.namespace, provider.meta.name) for provider in providers}
+        for uid in self._generations.keys() - uids:
+            del self._generations[uid]
+        for branch in [b for b in self._told if (b.namespace, b.provider) not in names]:
+            del self._told[branch]
+        self._checks.keep_providers(uids)
 
     async def _apply_changed_spec(self, provider: GitProvider, bases: Mapping[BranchKey, str]) -> None:
         """A changed commit window counts at once, also for a window that is open: its branch plans again."""

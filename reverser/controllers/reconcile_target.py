@@ -9,7 +9,7 @@ controller was running.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -60,6 +60,10 @@ class TargetChecks(Protocol):
 
     def check_placement(self, target: GitTarget) -> str:
         """What is wrong with ``spec.placement``; empty when nothing is."""
+        ...
+
+    def keep_targets(self, uids: Set[str]) -> None:
+        """Forget targets that are not among ``uids``."""
         ...
 
 
@@ -248,6 +252,10 @@ class TargetReconciler:
         gates = await self._store.read_gates()
         cached = {target.meta.uid for target in self._world.targets()}
         self._projection.living(cached)
+        self._checks.keep_targets(cached)
+        for uid in (self._names.keys() | self._told.keys()) - cached - gates.keys():
+            self._names.pop(uid, None)
+            self._told.pop(uid, None)
         missing = {uid: gate for uid, gate in gates.items() if uid not in cached}
         if not missing:
             return

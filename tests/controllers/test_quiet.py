@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reverser.controllers.world import RESOURCES
+from reverser.kube.paths import own_path
 from reverser.store.model import StreamState
 from tests.controllers.cluster import Cluster
 from tests.controllers.test_reconcile import BASE, ENCRYPTED, base
@@ -65,3 +66,32 @@ async def test_a_quiet_minute_writes_nothing(cluster: Cluster, url: str) -> None
     assert writes == []
     after = {key: await cluster.store.client.dump(key) for key in await cluster.store.client.keys("*")}
     assert after == memory
+
+
+async def test_what_is_deleted_is_forgotten(cluster: Cluster, url: str) -> None:
+    """Nothing that is remembered of an object, in order to do less, outlives it."""
+    await many_states(cluster, url)
+    await cluster.apply(
+        "GitTarget", "blocked", {"providerRef": {"name": "no"}, "branch": "main", "path": "x"}
+    )
+    await cluster.settle(3)
+    memories = {
+        "found keys": cluster.checks._age._known,
+        "listed remotes": cluster.checks._listed,
+        "applied generations": cluster.providers._generations,
+        "targets": cluster.targets._names,
+        "remarks": cluster.targets._told,
+        "requests": cluster.requests._since,
+        "rules": cluster.rules._first_seen,
+    }
+    assert {name for name, memory in memories.items() if not memory} <= {"rules"}
+    gone = [(resource, key) for resource in RESOURCES for key in cluster.world.keys(resource)]
+    for resource, key in reversed(gone):
+        namespace, _, name = key.rpartition("/")
+        await cluster.kube.delete(own_path(resource, namespace=namespace, name=name))
+    await cluster.refresh()
+    for resource, key in gone:
+        await cluster.look(resource, key)
+    await cluster.targets.retire_missing()
+    await cluster.targets.retire_missing()
+    assert {name: memory for name, memory in memories.items() if memory} == {}
