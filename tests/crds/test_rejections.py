@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import orjson
@@ -28,7 +29,15 @@ GOOD: dict[str, dict[str, Any]] = {
     },
     "CommitRequest": {"targetRef": {"name": "gt"}},
 }
-GONE = object()
+
+
+class Absent(Enum):
+    """A field that is taken away. An enumeration has the same name in every test process."""
+
+    GONE = "gone"
+
+
+GONE = Absent.GONE
 
 
 @pytest.fixture(scope="module")
