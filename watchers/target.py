@@ -21,7 +21,7 @@ import orjson
 
 from reverser.config import Config
 from reverser.errors import LostRace, StoreUnavailable, TransientError
-from reverser.kinds.model import GitTarget
+from reverser.kinds.model import GitTarget, WatchRule
 from reverser.kube.aio import AsyncKube
 from reverser.store import AsyncStore
 from reverser.store.model import BranchKey, Fence, Gate, Limits, Scope, StreamState, TargetRef
@@ -34,6 +34,7 @@ from watchers.hooks import AuthorResolver, Sealer, Unsealed
 from watchers.intake import Intake
 from watchers.kinds import OwnKinds
 from watchers.noop import NoopCache
+from watchers.registry import Registry
 from watchers.rules import resolve
 from watchers.sealing import Seals
 from watchers.shard import Shard
@@ -62,6 +63,16 @@ class Environment:
     sealer: Sealer
     timing: Timing
     memory: StreamingMemory
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A table, and what it was made of."""
+
+    registry: Registry
+    rules: tuple[WatchRule, ...]
+    running: Mapping[str, str]
+    table: Table
 
 
 @dataclass(slots=True)
@@ -97,6 +108,7 @@ class TargetRunner:
         )
         self._sealed_at, self._sealed_spec = -1e9, -1
         self._adopted = False
+        self._known: _Known | None = None
         self._regained = False
         self.branch: BranchKey | None = None
         """The branch of an open gate, else None."""
@@ -189,14 +201,21 @@ class TargetRunner:
     def _table(self) -> Table:
         registry = self._env.catalog.registry
         running = {scope.group_resource: one.spec.type.version for scope, one in self._shards.items()}
-        claims = [
-            claim
-            for rule in self._env.kinds.rules_of(self.target)
-            for claim in resolve(rule, registry, running).claims
-        ]
+        rules = tuple(self._env.kinds.rules_of(self.target))
+        known = self._known
+        # Rules and types rarely change, and every target looks every few seconds.
+        if (
+            known is not None
+            and known.registry is registry
+            and known.rules == rules
+            and known.running == running
+        ):
+            return known.table
+        claims = [claim for rule in rules for claim in resolve(rule, registry, running).claims]
         sensitive = self._env.config.additional_sensitive_resources
         table = build_table(self.ref.uid, claims, sensitive, running)
         metrics.WATCHED_TYPES.labels(self.ref.namespace, self.ref.name).set(table.types)
+        self._known = _Known(registry, rules, running, table)
         return table
 
     async def _recipients(self) -> None:
