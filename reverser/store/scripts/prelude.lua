@@ -56,10 +56,10 @@ end
 
 -- Takes an entry out of the journal together with what hangs on it (J5, J16); its bytes are added to 'freed'.
 local function drop_entry(stream_key, claimed_key, sweeps_key, staging_prefix, id, freed)
+  redis.call('HDEL', claimed_key, id)
   local entry = fields_of(stream_key, id)
   if not entry then return nil end
   redis.call('XDEL', stream_key, id)
-  redis.call('HDEL', claimed_key, id)
   freed[entry.u] = (freed[entry.u] or 0) + tonumber(entry.n)
   if entry.k == 'sweep' then
     redis.call('DEL', staging_prefix .. entry.r)

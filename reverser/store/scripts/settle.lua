@@ -10,9 +10,11 @@ if o.boundary == '' or redis.call('HEXISTS', KEYS[6], o.boundary) == 0 then
   for _, id in ipairs(o.entries) do left = left + #redis.call('XRANGE', KEYS[2], id, id) end
   if #o.entries > 0 and left == 0 then return 1 end
 end
-for _, id in ipairs(o.entries) do
-  local claim = redis.call('HGET', KEYS[4], id)
-  if claim and claim ~= o.boundary then return 0 end
+for i = 1, #o.entries, 500 do
+  local claims = redis.call('HMGET', KEYS[4], unpack(o.entries, i, math.min(i + 499, #o.entries)))
+  for _, claim in ipairs(claims) do
+    if claim and claim ~= o.boundary then return 0 end
+  end
 end
 local now, freed = now_ms(), {}
 local fresh = o.kind ~= 'unsealed'
