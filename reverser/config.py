@@ -173,6 +173,7 @@ class Config:
     audit_idle_timeout: float
     admission_addr: Address
     admission_cert_dir: Path | None
+    admission_client_ca: Path | None
     health_addr: Address
     metrics_addr: Address
     metrics_cert_dir: Path | None
@@ -215,7 +216,8 @@ SETTINGS: dict[str, Setting] = {
     "redis_url": Setting(
         _text,
         "",
-        "Redis or Valkey that holds the journal: redis://, rediss:// or unix:// (up and demo start one)",
+        "Redis or Valkey that holds the journal: redis://, rediss://, unix:// or redis+sentinel:// "
+        "(up and demo start one)",
         True,
     ),
     "broker_url": Setting(_text, "", "Celery's broker, where it is not the Redis above", True),
@@ -240,6 +242,11 @@ SETTINGS: dict[str, Setting] = {
     "admission_addr": Setting(parse_address, "0.0.0.0:9443", "listener of /validate-operator-types"),
     "admission_cert_dir": Setting(
         _optional_path, "", "folder with tls.crt and tls.key of the admission listener; empty = off"
+    ),
+    "admission_client_ca": Setting(
+        _optional_path,
+        "",
+        "CA file that admission clients' certificates must be issued by; empty = none are asked for",
     ),
     "health_addr": Setting(parse_address, "0.0.0.0:8081", "health and metrics of watcher, worker and beat"),
     "metrics_addr": Setting(

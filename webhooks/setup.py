@@ -68,7 +68,7 @@ def admission_listener(config: Config, redis_url: str, on_failure: Callable[[], 
         config.admission_addr,
         AdmissionIngress(Store.connect(redis_url, deadline_s=ADMISSION_REDIS_SECONDS)),
         limits=Limits(read=5.0, write=5.0, body=MAX_BODY, threads=8),
-        certificates=Certificates(config.admission_cert_dir),
+        certificates=Certificates(config.admission_cert_dir, config.admission_client_ca),
         on_failure=on_failure,
     )
 

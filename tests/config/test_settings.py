@@ -31,6 +31,7 @@ TABLE: list[tuple[str, str, Any, str]] = [
     ("audit_idle_timeout", "2m", 120.0, "soon"),
     ("admission_addr", "[::1]:9443", Address("::1", 9443), "9443"),
     ("admission_cert_dir", "/certificates", Path("/certificates"), ""),
+    ("admission_client_ca", "/ca.crt", Path("/ca.crt"), ""),
     ("health_addr", "127.0.0.1:8082", Address("127.0.0.1", 8082), "127.0.0.1"),
     ("metrics_addr", "127.0.0.1:9000", Address("127.0.0.1", 9000), "9000"),
     ("metrics_cert_dir", "/certificates", Path("/certificates"), ""),

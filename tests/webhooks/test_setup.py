@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import ssl
 import time
 from pathlib import Path
 
@@ -32,6 +35,8 @@ def certificates(folder: Path) -> Path:
     (folder / "tls.crt").write_bytes(pair.cert)
     (folder / "tls.key").write_bytes(pair.key)
     (folder / "ca.crt").write_bytes(authority.pair.cert)
+    client = authority.client("kube-apiserver")
+    (folder / "client.pem").write_bytes(client.cert + client.key)
     return folder
 
 
@@ -72,6 +77,31 @@ def test_on_with_certificates(async_store: AsyncStore, redis_url: str, tmp_path:
     admission.start()
     assert admission.serving_check() == ""
     admission.stop()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_certificates_of_reviewers(redis_url: str, tmp_path: Path, asked: bool) -> None:
+    """Reviews are taken from everybody, or, with a client CA, from its certificates alone."""
+    folder = certificates(tmp_path)
+    pair = Authority().client("stranger")
+    (tmp_path / "stranger.pem").write_bytes(pair.cert + pair.key)
+    given = {"REVERSER_ADMISSION_ADDR": "127.0.0.1:0", "REVERSER_ADMISSION_CERT_DIR": str(folder)}
+    config = load_config(given | ({"REVERSER_ADMISSION_CLIENT_CA": str(folder / "ca.crt")} if asked else {}))
+    listener = admission_listener(config, redis_url, fail)
+    assert listener is not None
+    listener.start()
+    taken = []
+    for client in ("client.pem", "stranger.pem", ""):
+        context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        if client:
+            context.load_cert_chain(tmp_path / client)
+        connection = http.client.HTTPSConnection("127.0.0.1", listener.port, timeout=10, context=context)
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            connection.request("POST", "/validate-all", b'{"request": {"uid": "r1"}}')
+            taken += [client] if connection.getresponse().status == 200 else []
+        connection.close()
+    listener.stop()
+    assert taken == (["client.pem"] if asked else ["client.pem", "stranger.pem", ""])
 
 
 def test_plain_http_is_asked_for_and_told(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
