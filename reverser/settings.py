@@ -7,12 +7,14 @@ import os
 import secrets
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import dj_database_url
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 
 from reverser.config import Config, load_config
 from reverser.errors import SettingsInvalid
+from reverser.store.address import Sentinels, parse_sentinels
 
 CONFIG: Config = load_config()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -70,11 +72,33 @@ def _database(config: Config) -> dict[str, Any]:
 
 def _broker_url(redis_url: str) -> str:
     """The spelling of a Redis address that Celery understands."""
+    place = _sentinels(redis_url)
+    if place is not None:
+        login = (
+            f"{quote(place.username, safe='')}:{quote(place.password, safe='')}@" if place.password else ""
+        )
+        hosts = ((f"[{host}]" if ":" in host else host, port) for host, port in place.hosts)
+        return ";".join(f"sentinel://{login}{host}:{port}/{place.database}" for host, port in hosts)
     if redis_url.startswith("unix://"):
         path, _, query = redis_url.removeprefix("unix://").partition("?")
         database = dict(part.partition("=")[::2] for part in query.split("&") if part).get("db", "0")
         return f"redis+socket://{path}?virtual_host={database}"
     return redis_url
+
+
+def _sentinels(redis_url: str) -> Sentinels | None:
+    try:
+        return parse_sentinels(redis_url)
+    except ValueError as error:
+        raise SettingsInvalid([f"REVERSER_REDIS_URL: {error}"]) from error
+
+
+def _broker_options(redis_url: str) -> dict[str, Any]:
+    """What Celery's transport must know about Sentinels beside their addresses."""
+    place = _sentinels(redis_url)
+    if place is None:
+        return {}
+    return {"master_name": place.primary, "sentinel_kwargs": place.sentinel_options}
 
 
 SECRET_KEY = _secret_key(CONFIG)
@@ -213,6 +237,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # Without end: a missing broker shows in readiness, not as a process that is started again and again.
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 30, "socket_keepalive": True}
+CELERY_BROKER_TRANSPORT_OPTIONS |= _broker_options(CONFIG.broker_url or CONFIG.redis_url)
 CELERY_WORKER_POOL = "threads"
 CELERY_WORKER_CONCURRENCY = CONFIG.worker_threads
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

@@ -21,6 +21,7 @@ from reverser.heap import settle_heap
 from reverser.quantities import Address
 from reverser.readiness import PROCESS, latched
 from reverser.store import Store
+from reverser.store.address import blocking_client
 from reverser.telemetry import open_metrics
 from reverser.wiring import config, redis_url
 from webhooks.listener import Listener
@@ -35,7 +36,7 @@ STOP_LOOK_SECONDS = 0.2
 
 def redis_check() -> str:
     """Why Redis does not answer, or an empty text."""
-    client = redis.Redis.from_url(
+    client = blocking_client(
         redis_url(), socket_timeout=REDIS_TIMEOUT_SECONDS, socket_connect_timeout=REDIS_TIMEOUT_SECONDS
     )
     try:

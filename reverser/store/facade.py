@@ -29,6 +29,7 @@ from redis.retry import Retry
 
 from reverser.errors import SettingsInvalid, StoreUnavailable
 from reverser.store import appends, attribution, branches, leases, processes, settling, targets
+from reverser.store.address import awaiting_pool, blocking_pool
 from reverser.store.calls import Call, script
 from reverser.store.hints import AsyncHints, Hints
 
@@ -227,9 +228,9 @@ class Store:
 
     @classmethod
     def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> Store:
-        """A store for ``url`` (redis://, rediss://, unix://). Nothing is sent yet."""
+        """A store for ``url`` (redis://, rediss://, unix://, redis+sentinel://). Nothing is sent yet."""
         options = {"retry": Retry(NoBackoff(), 1), **_options(deadline_s)}
-        pool = redis.BlockingConnectionPool.from_url(url, **options)
+        pool = blocking_pool(url, **options)
         return cls(redis.Redis(connection_pool=pool))
 
     def run(self, call: Call[T]) -> T:
@@ -366,9 +367,9 @@ class AsyncStore:
 
     @classmethod
     def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> AsyncStore:
-        """A store for ``url`` (redis://, rediss://, unix://). Nothing is sent yet."""
+        """A store for ``url`` (redis://, rediss://, unix://, redis+sentinel://). Nothing is sent yet."""
         options = {"retry": AsyncRetry(NoBackoff(), 1), **_options(deadline_s)}
-        pool = redis.asyncio.BlockingConnectionPool.from_url(url, **options)
+        pool = awaiting_pool(url, **options)
         return cls(redis.asyncio.Redis(connection_pool=pool))
 
     async def run(self, call: Call[T]) -> T:

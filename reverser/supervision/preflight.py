@@ -16,6 +16,7 @@ from reverser.errors import KubeForbidden, KubeNotFound, ReverserError, Settings
 from reverser.kube.paths import resource_path
 from reverser.kube.sync import Kube
 from reverser.quantities import Address
+from reverser.store.address import SCHEME
 from reverser.supervision.valkey import wait_for_redis
 
 CLUSTER_DEADLINE_SECONDS = 10.0
@@ -147,8 +148,11 @@ def listener_problems(config: Config) -> list[str]:
 
 def redis_problem(url: str) -> str:
     """Why the configured Redis cannot be used, or an empty text. The address is shown without credentials."""
-    if url.partition("://")[0] not in {"redis", "rediss", "unix"}:
-        return "REVERSER_REDIS_URL: write redis://host:6379/0, rediss://host:6379/0 or unix:///path"
+    if url.partition("://")[0] not in {"redis", "rediss", "unix", SCHEME}:
+        return (
+            "REVERSER_REDIS_URL: write redis://host:6379/0, rediss://host:6379/0, unix:///path or "
+            "redis+sentinel://host:26379,host:26379/primary-name"
+        )
     try:
         reason = wait_for_redis(url, seconds=REDIS_DEADLINE_SECONDS)
     except ValueError:

