@@ -1,0 +1,1 @@
+"""What one version leaves in Redis, and what another makes of it."""
