@@ -15,7 +15,9 @@ from tests.soak.run import soak
 
 
 def main(argv: list[str]) -> int:
-    """Exit code 1 where a change was lost, invented, doubled or put out of order."""
+    """Exit code 1 where a change was lost, invented, doubled, put out of order or under a wrong name, or
+    where a Secret stands somewhere in plain text.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m tests.soak",
         description="Faults at random against an installation with several replicas; the API server's own "

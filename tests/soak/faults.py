@@ -6,14 +6,18 @@ import contextlib
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+from reverser.errors import ReverserError
 from tests.e2e.workspace import Workspace
 from tests.soak.fleet import Fleet
 from tests.soak.oracle import Record
 from tests.soak.plan import Fault, Step
+
+GROUP = "soak.lab"
 
 
 class Injector:
@@ -25,12 +29,20 @@ class Injector:
         self._record = record
         self._running: list[threading.Thread] = []
         self.failed: list[str] = []
+        self.definition = ""
+        """The API path of the custom type that blinks."""
+
+    def possible(self, step: Step) -> bool:
+        """Whether this machine allows it."""
+        return step.fault not in self._fleet.machine.missing
 
     def begin(self, step: Step) -> None:
         """Carry out a step; what lasts goes on beside the changes.
 
         What starts processes is done by the caller's thread: a child dies with the thread that started it.
         """
+        if not self.possible(step):
+            return
         if step.fault in _AT_ONCE:
             self._guarded(step)
             return
@@ -47,7 +59,7 @@ class Injector:
     def _guarded(self, step: Step) -> None:
         try:
             self._do(step)
-        except (OSError, AssertionError, subprocess.SubprocessError) as error:
+        except (OSError, AssertionError, TimeoutError, ReverserError, subprocess.SubprocessError) as error:
             self.failed.append(f"{step.fault}: {error}")
 
     def _do(self, step: Step) -> None:
@@ -67,10 +79,53 @@ class Injector:
         elif fault is Fault.API_KILLED:
             with fleet.killed("sandbox"):
                 self._record.gather(fleet.cluster_files)
+        elif fault is Fault.TOKEN:
+            with fleet.new_token():
+                self._record.gather(fleet.cluster_files)
+        elif fault is Fault.CERTIFICATES:
+            fleet.trust.rotate()
+        elif fault is Fault.CLOCK:
+            fleet.machine.step_clock(step.target, step.amount)
+            time.sleep(step.seconds)
+            fleet.machine.step_clock(step.target, 0)
+        elif fault is Fault.DISK_FULL:
+            _together(
+                partial(fleet.machine.full_disk, fleet.state_dir(name), step.seconds)
+                for name in fleet.meant(step.target)
+            )
+        elif fault is Fault.MEMORY:
+            with contextlib.ExitStack() as limits:
+                for name in fleet.meant(step.target):
+                    # One that is killed just now has no limit to be given.
+                    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                        limits.enter_context(fleet.machine.little_memory(fleet.supervisor.pid(name)))
+                time.sleep(step.seconds)
+        elif fault in (Fault.DEFINITION_BLINKS, Fault.GROUP_FAILS):
+            self._blink(step)
         elif fault in _ORDERS:
             self._space.kube.create("/sandbox/faults", _ORDERS[fault])
         elif fault is not Fault.NONE:
             self._remote(step)
+
+    def _blink(self, step: Step) -> None:
+        """A type goes and comes back; an object of it changes before, and as soon as it is there again."""
+        space = self._space
+        path = space.path("gizmos", "g0", group=GROUP)
+        _insist(lambda: space.kube.patch(path, {"spec": {"v": f"before-{time.time_ns()}"}}))
+        served = step.fault is Fault.GROUP_FAILS
+        self._serve(served=served, fail=served)
+        time.sleep(step.seconds)
+        self._serve(served=True, fail=False)
+        _insist(lambda: space.kube.patch(path, {"spec": {"v": f"after-{time.time_ns()}"}}))
+
+    def _serve(self, *, served: bool, fail: bool) -> None:
+        kube = self._space.kube
+        order = {"do": "fail_group", "group": GROUP, "version": "v1"} if fail else {"do": "clear"}
+        _insist(lambda: kube.create("/sandbox/faults", order))
+        patch = [{"op": "replace", "path": "/spec/versions/0/served", "value": served}]
+        _insist(
+            lambda: kube.raw("PATCH", self.definition, body=patch, content_type="application/json-patch+json")
+        )
 
     def _remote(self, step: Step) -> None:
         space, fault = self._space, step.fault
@@ -87,7 +142,7 @@ class Injector:
                 time.sleep(min(step.seconds, 4.0))
         elif fault is Fault.REMOTE_MOVED:
             for number in range(3):
-                _insist(lambda n=number: space.seed({f"docs/{n}.md": f"{time.time()}\n"}))
+                _insist(partial(space.seed, {f"docs/{number}.md": f"{time.time()}\n"}))
                 time.sleep(0.3)
         elif fault is Fault.REMOTE_REWRITTEN:
             subprocess.run(
@@ -103,7 +158,7 @@ class Injector:
             )
 
 
-_AT_ONCE = frozenset({Fault.KILL, Fault.KILL_ROLE, Fault.STORE_KILLED, Fault.API_KILLED})
+_AT_ONCE = frozenset({Fault.KILL, Fault.KILL_ROLE, Fault.STORE_KILLED, Fault.API_KILLED, Fault.TOKEN})
 _ORDERS: dict[Fault, dict[str, Any]] = {
     Fault.API_COMPACTED: {"do": "compact"},
     Fault.API_DROPS: {"do": "drop_watches", "clean": False},
@@ -111,13 +166,25 @@ _ORDERS: dict[Fault, dict[str, Any]] = {
 }
 
 
-def _insist(push: Any) -> None:
-    """Somebody else's push may lose its race, too."""
-    for _ in range(20):
-        with contextlib.suppress(subprocess.CalledProcessError):
-            push()
+def _together(calls: Iterable[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=call, daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _insist(call: Callable[[], Any]) -> None:
+    """A push may lose its race, and a request may meet another fault."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            call()
             return
-    raise AssertionError("another's push never went through")
+        except (subprocess.CalledProcessError, ReverserError) as error:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it never went through: {error}") from error
+            time.sleep(0.2)
 
 
 @contextmanager

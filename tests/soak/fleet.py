@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import signal
 import subprocess
 import threading
@@ -22,7 +24,9 @@ from reverser.supervision.product import child_environment, programs
 from reverser.supervision.valkey import embedded_valkey, wait_for_redis
 from tests.e2e.cluster import sandbox_program, wait_for_cluster
 from tests.e2e.operator import ROOT, free_port
-from tests.soak.plan import REPLICAS
+from tests.soak.machine import Machine
+from tests.soak.plan import REPLICAS, STORE
+from tests.soak.trust import Trust
 
 
 @dataclass(slots=True)
@@ -33,6 +37,11 @@ class Fleet:
     output: IO[str]
     supervisor: Supervisor
     kubeconfig: Path
+    """The administrator's."""
+    machine: Machine
+    trust: Trust
+    ports: dict[str, tuple[int, int]]
+    """Audit and admission port of each web."""
     store_url: str = ""
     deaths: list[str] = field(default_factory=list)
     """Processes that ended although nobody had killed them."""
@@ -42,7 +51,10 @@ class Fleet:
     def start(cls, folder: Path, output: IO[str]) -> Fleet:
         """Start all, the product last."""
         kubeconfig = folder / "kubeconfig"
-        fleet = cls(folder, output, Supervisor(output=output), kubeconfig)
+        ports = {f"web-{number}": (free_port(), free_port()) for number in range(REPLICAS["web"])}
+        trust = Trust(folder, *zip(*ports.values(), strict=True))
+        machine = Machine(folder)
+        fleet = cls(folder, output, Supervisor(output=output), kubeconfig, machine, trust, ports)
         try:
             fleet._start()
         except BaseException:
@@ -51,15 +63,26 @@ class Fleet:
         return fleet
 
     def _start(self) -> None:
-        self.supervisor.start(sandbox_program(self.folder, self.kubeconfig))
+        token = self._new_token()
+        sandbox = sandbox_program(
+            self.folder,
+            self.kubeconfig,
+            "--audit-webhook",
+            self.trust.url,
+            "--audit-batch-max-wait",
+            "0.2",
+            "--token-file",
+            str(self.folder / "tokens.csv"),
+        )
+        self.supervisor.start(sandbox)
         install_crds(wait_for_cluster(self.kubeconfig))
-        state = self.folder / "state"
-        state.mkdir()
+        self._use_token(token)
+        state = self.state_dir(STORE)
+        self.machine.small_disk(state)
         valkey = embedded_valkey(state)
         self.store_url = valkey.url
-        self.supervisor.start(
-            Program("store", valkey.argv, dict(os.environ), log_file=self.folder / "store.log")
-        )
+        environment = {**os.environ, **self.machine.environment(STORE)}
+        self.supervisor.start(Program(STORE, valkey.argv, environment, log_file=self.folder / "store.log"))
         problem = wait_for_redis(valkey.url, seconds=20)
         assert not problem, problem
         first = True
@@ -73,12 +96,21 @@ class Fleet:
 
     def _program(self, role: str, number: int) -> Program:
         """A replica with a state directory of its own: clones are one process's."""
-        state = self.folder / f"{role}-{number}"
+        name = f"{role}-{number}"
+        state = self.state_dir(name)
+        self.machine.small_disk(state)
         for part in ("run", "metrics"):
-            (state / part).mkdir(parents=True)
+            (state / part).mkdir()
+        audit, admission = self.ports.get(name, (0, 0))
         settings = {
             **{key: value for key, value in os.environ.items() if not key.startswith("REVERSER_")},
-            "KUBECONFIG": str(self.kubeconfig),
+            **self.machine.environment(name),
+            "KUBECONFIG": str(self.operator_kubeconfig),
+            "REVERSER_AUDIT_ADDR": f"127.0.0.1:{audit}",
+            "REVERSER_AUDIT_CERT_DIR": str(self.trust.certificates),
+            "REVERSER_AUDIT_CLIENT_CA": str(self.trust.certificates / "ca.crt"),
+            "REVERSER_ADMISSION_ADDR": f"127.0.0.1:{admission}",
+            "REVERSER_ADMISSION_CERT_DIR": str(self.trust.certificates),
             "REVERSER_DATABASE_URL": f"sqlite:///{self.folder / 'history.sqlite3'}",
             "REVERSER_DIGEST_KEY_FILE": str(self.folder / "digest-key"),
             "REVERSER_HTTP_ADDR": f"127.0.0.1:{free_port()}",
@@ -93,7 +125,7 @@ class Fleet:
             if key not in os.environ and key not in settings
         }
         found = {program.name: program for program in programs(environment, threads=2, state_dir=state)}
-        return replace(found[role], name=f"{role}-{number}", log_file=self.folder / f"{role}-{number}.log")
+        return replace(found[role], name=name, log_file=self.folder / f"{name}.log")
 
     def _migrate(self, program: Program) -> None:
         argv = [program.argv[0], str(ROOT / "manage.py"), "migrate", "--verbosity", "0"]
@@ -102,10 +134,52 @@ class Fleet:
     def stop(self) -> None:
         """End all."""
         self.supervisor.stop((), limit_seconds=30)
+        self.trust.close()
+        self.machine.close()
+
+    def state_dir(self, name: str) -> Path:
+        """Where a process keeps its state, on a small disk of its own."""
+        return self.folder / f"{name}-state"
+
+    @property
+    def operator_kubeconfig(self) -> Path:
+        """The product's, with a token that is replaced now and then."""
+        return self.folder / "operator.kubeconfig"
+
+    def _new_token(self) -> str:
+        token = secrets.token_urlsafe(24)
+        (self.folder / "tokens.csv").write_text(f'{token},operator,1,"system:masters"\n', encoding="ascii")
+        return token
+
+    def _use_token(self, token: str) -> None:
+        config = json.loads(self.kubeconfig.read_bytes())
+        config["users"][0]["user"] = {"token": token}
+        new = self.operator_kubeconfig.with_suffix(".next")
+        new.write_text(json.dumps(config), encoding="utf-8")
+        new.replace(self.operator_kubeconfig)
+
+    @contextmanager
+    def new_token(self) -> Iterator[None]:
+        """The API server ends, and starts again with another token for the operator; the old one is void."""
+        with self.killed("sandbox"):
+            yield
+            token = self._new_token()
+        wait_for_cluster(self.kubeconfig)
+        time.sleep(2.0)  # the operator meets the refusal before it has the new token
+        self._use_token(token)
+
+    @property
+    def replicas(self) -> list[str]:
+        """All processes of the product."""
+        return [name for role in REPLICAS for name in self.names(role)]
 
     def names(self, role: str) -> list[str]:
         """The replicas of a role."""
         return [f"{role}-{number}" for number in range(REPLICAS[role])]
+
+    def meant(self, target: str) -> list[str]:
+        """The processes that a fault's target names: those of a role, or one."""
+        return self.names(target) if target in REPLICAS else [target]
 
     def kill(self, name: str) -> None:
         """SIGKILL to a process and all it started, and start it again at once."""

@@ -126,3 +126,53 @@ def _judge_one(made: Sequence[State], written: Sequence[State], verdict: Verdict
         verdict.skipped += len(missing)
     if final_made != final_written and (not exact or final_made not in missing):
         verdict.lost += 1
+
+
+@dataclass(slots=True)
+class Authors:
+    """Whom Git names for the states that it shows."""
+
+    named: int = 0
+    by_committer: int = 0
+    misattributed: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def judge_authors(
+    made: Mapping[str, Sequence[tuple[State, str]]],
+    shown: Mapping[str, Sequence[tuple[State, str]]],
+    *,
+    committer: str,
+) -> Authors:
+    """Compare who made each state with whom Git names for it.
+
+    Both are (state, author line) by object, in order. The committer stands for nobody in particular; whoever
+    else is named must have made that state. A deletion may be that of anybody who deleted the object between
+    the states that Git shows around it.
+    """
+    found = Authors()
+    for name, states in shown.items():
+        makers = made.get(name, ())
+        for index, (state, author) in enumerate(states):
+            if author == committer:
+                found.by_committer += 1
+                continue
+            if author in _may_have_made(makers, states, index):
+                found.named += 1
+                continue
+            found.misattributed += 1
+            found.problems.append(f"{name}: Git names {author} for {state}")
+    return found
+
+
+def _may_have_made(
+    makers: Sequence[tuple[State, str]], states: Sequence[tuple[State, str]], index: int
+) -> set[str]:
+    state = states[index][0]
+    if state is not None:
+        return {author for made, author in makers if made == state}
+    place = {made: number for number, (made, _) in enumerate(makers) if made is not None}
+    before = [place[each] for each, _ in states[:index] if each in place]
+    after = [place[each] for each, _ in states[index + 1 :] if each in place]
+    start, end = (before[-1] + 1 if before else 0), (after[0] if after else len(makers))
+    return {author for made, author in makers[start:end] if made is None}

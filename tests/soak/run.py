@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from reverser.errors import KubeConflict, KubeNotFound, ReverserError
 from reverser.kube.paths import core_path
 from reverser.store import Store
-from tests.e2e.workspace import Workspace
-from tests.soak.faults import Injector
+from tests.e2e.audited import Person
+from tests.e2e.hunt import Plants
+from tests.e2e.trust import ENCRYPTION, SECRETS, age_identity, decrypted
+from tests.e2e.workspace import Workspace, until
+from tests.soak.canary import CONTROL, Search, planted
+from tests.soak.faults import GROUP, Injector
 from tests.soak.fleet import Fleet
-from tests.soak.oracle import Record, State, Verdict, judge
-from tests.soak.plan import Change, Episode, Fault, episodes
+from tests.soak.oracle import Authors, Record, State, Verdict, judge, judge_authors
+from tests.soak.plan import SECRET_NAMES, STORE, Change, Episode, Fault, episodes
+from tests.soak.shown import Shown, shown
 
 NAMESPACE = "soak"
+COMMITTER = "GitOps Reverser <noreply@configbutler.ai>"
+GIZMOS = {"apiGroups": [GROUP], "apiVersions": ["*"], "resources": ["gizmos"]}
 SETTLE_SECONDS = 240.0
 API_SECONDS = 60.0
 
@@ -30,14 +39,20 @@ class Result:
     episodes: int = 0
     changes: int = 0
     faults: Counter[Fault] = field(default_factory=Counter)
+    left_out: dict[Fault, str] = field(default_factory=dict)
     verdict: Verdict = field(default_factory=Verdict)
+    authors: Authors = field(default_factory=Authors)
+    secrets: int = 0
+    plain: int = 0
+    looked: Counter[str] = field(default_factory=Counter)
     longest_behind: float = 0.0
     deaths: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, object]:
         """For machines."""
         faults = {fault.value: count for fault, count in sorted(self.faults.items())}
-        return {**asdict(self), "faults": faults}
+        left_out = {fault.value: why for fault, why in sorted(self.left_out.items())}
+        return {**asdict(self), "faults": faults, "left_out": left_out, "looked": dict(self.looked)}
 
     def table(self) -> str:
         """For people."""
@@ -48,10 +63,16 @@ class Result:
             ("changes made", self.changes),
             ("faults injected", sum(self.faults.values())),
             *((f"  {fault}", count) for fault, count in sorted(self.faults.items())),
+            *((f"  left out: {fault}", why) for fault, why in sorted(self.left_out.items())),
             ("changes lost", verdict.lost),
             ("changes invented", verdict.invented),
             ("changes doubled", verdict.doubled),
             ("changes out of order", verdict.reordered),
+            ("changes misattributed", self.authors.misattributed),
+            ("  named, left to the committer", f"{self.authors.named}, {self.authors.by_committer}"),
+            ("plain secrets found", self.plain),
+            ("  values planted", self.secrets),
+            ("  searched", ", ".join(f"{count} {kind}" for kind, count in sorted(self.looked.items()))),
             ("states that a replay passed over", verdict.skipped),
             ("processes that ended by themselves", ", ".join(self.deaths) or "none"),
             ("longest time behind", f"{self.longest_behind:.1f} s"),
@@ -80,23 +101,66 @@ class _Run:
         self._record = Record(NAMESPACE)
         self._injector = Injector(fleet, self._space, self._record)
         self._store = fleet.store()
+        self._plants = Plants()
+        self._plants_made = 0
+        self._planted: dict[str, str] = {}
+        """The newest content of each Secret."""
+        self._makers: dict[str, list[tuple[State, str]]] = {}
+        """Each state asked for, and the author line of who did, by object."""
+        self._identity = ""
 
     def run(self, seconds: float, longest_pause: float) -> Result:
-        result = Result(self._seed)
-        self._space.configmap("first", {"v": "0"})
-        self._space.base(window="0s")
-        self._space.in_git("first", seconds=60)
+        result = Result(self._seed, left_out=dict(self._fleet.machine.missing))
+        self._prepare()
         deadline = time.monotonic() + seconds
         for episode in episodes(self._seed, longest_pause=longest_pause):
             if time.monotonic() >= deadline or not result.verdict.clean:
                 break
             self._episode(episode, result)
         result.deaths = self._fleet.deaths
+        self._judge_authors(result)
+        self._search(result)
         problems = self._space.git.problems()
         if problems:
             result.verdict.problems.append(f"git fsck: {problems}")
         self._store.close()
         return result
+
+    def _prepare(self) -> None:
+        space = self._space
+        self._injector.definition = space.definition(GROUP)
+        space.custom(GROUP, "g0", v="0")
+        space.configmap("first", {"v": "0", "control": CONTROL})
+        for name in SECRET_NAMES:
+            self._make(Change(name, 0, 0.0))
+        space.base(window="0s", rules=(SECRETS, GIZMOS), encryption=ENCRYPTION)
+        space.in_git("first", seconds=60)
+        until(self._settled, "the first replay is in Git", 60)
+        self._identity = age_identity(space)
+        self._plants.add("the private age key", self._identity)
+
+    def _judge_authors(self, result: Result) -> None:
+        found = {
+            name: [(state.value, state.author) for state in states] for name, states in self._shown().items()
+        }
+        for name, states in shown(self._space.repository, f"live/{NAMESPACE}/secrets").items():
+            if name in SECRET_NAMES:
+                found[name] = [(self._opened(state.content), state.author) for state in states]
+        result.authors = judge_authors(self._makers, found, committer=COMMITTER)
+        result.verdict.problems += result.authors.problems
+
+    def _opened(self, sealed: bytes | None) -> str | None:
+        if sealed is None:
+            return None
+        return base64.b64decode(decrypted(sealed, self._identity)["data"]["v"]).decode()
+
+    def _search(self, result: Result) -> None:
+        fleet = self._fleet
+        states = [fleet.state_dir(name) for name in (STORE, *fleet.replicas)]
+        search = Search(self._space.folder, fleet.store_url, cluster=fleet.cluster_files, states=states)
+        leaks = search.leaks(self._plants)
+        result.secrets, result.plain, result.looked = self._plants_made, len(leaks), search.looked
+        result.verdict.problems += leaks
 
     def _episode(self, episode: Episode, result: Result) -> None:
         names = ", ".join(f"{step.fault} ({step.target}, {step.seconds:.0f} s)" for step in episode.steps)
@@ -124,7 +188,11 @@ class _Run:
         result.verdict.add(verdict)
         result.episodes += 1
         result.changes += sum(len(states) for states in new.values())
-        result.faults.update(step.fault for step in episode.steps if step.fault is not Fault.NONE)
+        result.faults.update(
+            step.fault
+            for step in episode.steps
+            if step.fault is not Fault.NONE and self._injector.possible(step)
+        )
         result.longest_behind = max(result.longest_behind, behind or SETTLE_SECONDS)
         good = "ok" if verdict.clean else "WRONG"
         self._say(
@@ -135,13 +203,20 @@ class _Run:
     def _make(self, change: Change) -> None:
         """Until the API server has taken it: what it took twice it recorded twice."""
         deadline = time.monotonic() + API_SECONDS
-        path = core_path("configmaps", namespace=NAMESPACE, name=change.name)
+        person = Person(self._space.kube, change.person)
+        state = None if change.value is None else str(change.value)
+        if change.secret:
+            state = planted(self._seed, change.value or 0)
+            self._plants.add(f"{change.name} of change {change.value}", state)
+            self._planted[change.name] = state
+            self._plants_made += 1
+        self._makers.setdefault(change.name, []).append((state, author_line(change.person)))
         while True:
             try:
-                if change.value is None:
-                    self._space.kube.delete(path)
+                if state is None:
+                    person.delete(self._space, change.name)
                 else:
-                    self._put(change.name, str(change.value))
+                    self._put(person, change, state)
                 break
             except KubeNotFound:
                 break  # a deletion whose answer was lost
@@ -152,14 +227,24 @@ class _Run:
                 self._fleet.check()
         time.sleep(change.pause)
 
-    def _put(self, name: str, value: str) -> None:
+    def _put(self, person: Person, change: Change, value: str) -> None:
+        resource, key, kind = (
+            ("secrets", "stringData", "Secret") if change.secret else ("configmaps", "data", "ConfigMap")
+        )
+        path = self._space.path(resource, change.name)
+        body: dict[str, Any] = {key: {"v": value}}
+
+        def patch() -> None:
+            person.request("PATCH", path, body, content_type="application/merge-patch+json")
+
         try:
-            self._space.set(name, value)
+            patch()
         except KubeNotFound:
+            whole = {"apiVersion": "v1", "kind": kind, "metadata": {"name": change.name}, **body}
             try:
-                self._space.configmap(name, {"v": value})
+                person.request("POST", self._space.path(resource), whole)
             except KubeConflict:
-                self._space.set(name, value)
+                patch()
 
     def _settle(self) -> float | None:
         """Seconds until everything is written, None if it takes too long."""
@@ -167,12 +252,15 @@ class _Run:
         while time.monotonic() - began < SETTLE_SECONDS:
             self._fleet.check()
             try:
-                if _drained(self._store) and not self._difference():
+                if self._settled():
                     return time.monotonic() - began
             except ReverserError:
                 pass  # what was hit has not come back yet
             time.sleep(0.2)
         return None
+
+    def _settled(self) -> bool:
+        return _drained(self._store) and not self._difference()
 
     def _difference(self) -> list[str]:
         """The objects whose file does not show their present state."""
@@ -189,14 +277,38 @@ class _Run:
             content = self._space.git.read(self._space.file(name)) or b""
             if f'v: "{live[name]}"'.encode() not in content:
                 wrong.add(name)
-        return sorted(wrong)
+        return sorted(wrong) or self._other_difference()
+
+    def _other_difference(self) -> list[str]:
+        """The same of the custom type and of Secrets."""
+        space = self._space
+        wrong = []
+        live = space.kube.get(space.path("gizmos", "g0", group=GROUP))["spec"]["v"]
+        if live.encode() not in (space.git.read(space.file("g0", f"{GROUP}/gizmos")) or b""):
+            wrong.append("g0")
+        if self._identity:
+            for name, value in self._planted.items():
+                sealed = space.git.read(space.file(name, "secrets", suffix=".sops.yaml"))
+                if self._opened(sealed) != value:
+                    wrong.append(name)
+        return wrong
+
+    def _shown(self) -> dict[str, list[Shown]]:
+        return shown(self._space.repository, f"live/{NAMESPACE}/configmaps")
 
     def _written(self, names: Mapping[str, Sequence[State]]) -> dict[str, list[State]]:
+        found = self._shown()
         return {
-            name: [value or None for value in self._space.values(name)]
+            name: [state.value for state in found.get(name, ())]
             for name in names
             if name != "kube-root-ca.crt"
         }
+
+
+def author_line(user: str) -> str:
+    """The author line of a user without claims."""
+    local = "".join(char for char in user.lower() if char.isalnum() or char in ".-")
+    return f"{user} <{user if '@' in user else f'{local}@noreply.cluster.local'}>"
 
 
 def _fresh(
