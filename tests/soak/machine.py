@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import shutil
 import struct
 import subprocess
 import time
@@ -19,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import needs
 from tests.soak.plan import Fault
 
 DISK_BYTES = 64 * 2**20
@@ -81,7 +81,7 @@ class Machine:
         self._shim = self._compile()
 
     def _compile(self) -> Path | None:
-        compiler = shutil.which("cc")
+        compiler = needs.find("cc")
         source, shim = self._clocks / "shim.c", self._clocks / "shim.so"
         source.write_text(_SHIM)
         if compiler is None:
