@@ -178,6 +178,35 @@ def test_rotation_while_running(files: Files, start: Start, caplog: pytest.LogCa
     assert post(listener, context=files.client(other))[0] == 200
 
 
+def test_mounted_secrets_are_swapped(tmp_path: Path, start: Start) -> None:
+    """A12: Kubernetes changes a mounted Secret by one symbolic link, certificate, key and CA together."""
+
+    def mount(authority: Authority, version: str) -> ssl.SSLContext:
+        folder = tmp_path / version
+        folder.mkdir()
+        serving, client = authority.serving(), authority.client("kube-apiserver")
+        files = {"tls.crt": serving.cert, "tls.key": serving.key, "ca.crt": authority.pair.cert}
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        link = tmp_path / "..data_tmp"
+        link.symlink_to(version)
+        link.replace(tmp_path / "..data")
+        (tmp_path / "client.pem").write_bytes(client.cert + client.key)
+        context = ssl.create_default_context(cadata=authority.pair.cert.decode())
+        context.load_cert_chain(tmp_path / "client.pem")
+        return context
+
+    before = mount(Authority(), "..1")
+    for name in ("tls.crt", "tls.key", "ca.crt"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    listener = start(certificates=Certificates(tmp_path, tmp_path / "ca.crt"))
+    assert post(listener, context=before)[0] == 200
+    after = mount(Authority(), "..2")
+    until(lambda: not refused(listener, after), "the new Secret is used")
+    before.check_hostname, before.verify_mode = False, ssl.CERT_NONE
+    assert refused(listener, before)
+
+
 def test_cold_start_waits_for_files(tmp_path: Path, start: Start) -> None:
     """A process whose certificates come later is not ready until then, and starts by itself."""
     files = Files(tmp_path)
