@@ -31,13 +31,17 @@ from reverser.errors import KubeNotFound
 from reverser.kube.paths import own_path, resource_path
 from reverser.kube.sync import Kube
 from reverser.sandbox.pki import Authority
+from reverser.store import Store
+from reverser.store.model import AttachEntry, BranchKey, Entry, EventEntry
 from reverser.supervision.processes import Supervisor
 from tests.e2e.cluster import audited_programs, wait_for_cluster
 from tests.e2e.operator import Operator, free_port
-from tests.e2e.workspace import Workspace
+from tests.e2e.workspace import Workspace, until
 
 Event = dict[str, Any]
 AT_ONCE = 6
+GRACE = 6.0
+"""Longer than by default: a busy machine is no late audit stream."""
 SCENARIO_SECONDS = 280.0
 WEBHOOKS = resource_path("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
 
@@ -59,6 +63,8 @@ class Relay:
     drop: set[tuple[str, str]] = field(default_factory=set)
     """Whose events get lost."""
     seen: list[Event] = field(default_factory=list)
+    passed: list[Event] = field(default_factory=list)
+    """What the operator has taken."""
 
     def __post_init__(self) -> None:
         relay = self
@@ -106,11 +112,27 @@ class Relay:
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=self.context)
         try:
             connection.request("POST", "/audit-webhook", body, {"Content-Type": "application/json"})
-            return connection.getresponse().status
+            status = connection.getresponse().status
+            if status == 200:
+                self.passed += events
+            return status
         except OSError:
             return 503
         finally:
             connection.close()
+
+    def wait_passed(self, space: Workspace, user: str, verb: str) -> None:
+        """Until the operator has filed what it was told of somebody's deed in a namespace."""
+
+        def check() -> bool:
+            return any(
+                user_of(event) == user
+                and event["verb"] == verb
+                and (event.get("objectRef") or {}).get("namespace") == space.namespace
+                for event in list(self.passed)
+            )
+
+        until(check, f"the operator knows of {user}'s {verb}")
 
     def close(self) -> None:
         self._server.shutdown()
@@ -198,6 +220,19 @@ class Installation:
         """Somebody who may do everything."""
         return Person(self.kube, user, claims={key.replace("_", "-"): text for key, text in claims.items()})
 
+    def wait_journaled(self, space: Workspace, name: str, value: str = "1") -> None:
+        """Until a change waits for its commit: author and order are settled."""
+        wait_journaled(self.operator, space, name, value)
+
+    def wait_attached(self, space: Workspace, name: str) -> None:
+        """Until a CommitRequest has its place among the changes."""
+        until(
+            lambda: [
+                e for e in journal(self.operator, space) if isinstance(e, AttachEntry) and e.name == name
+            ],
+            f"CommitRequest {name} is in the journal",
+        )
+
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels, over all processes."""
         return self.operator.metric(name, **labels)
@@ -223,6 +258,7 @@ def installation(folder: Path, **settings: str) -> Iterator[Installation]:
     for program in audited_programs(folder, kubeconfig, relay.url):
         supervisor.start(program)
     everything = {
+        "REVERSER_AUTHOR_ATTRIBUTION_GRACE": f"{GRACE:.0f}s",
         "REVERSER_AUDIT_ADDR": f"127.0.0.1:{audit_port}",
         "REVERSER_AUDIT_CERT_DIR": str(certs),
         "REVERSER_AUDIT_CLIENT_CA": str(certs / "ca.crt"),
@@ -349,6 +385,32 @@ def webhook(port: int, authority: Authority) -> dict[str, Any]:
     }
     config["webhooks"][0]["clientConfig"] = client
     return config
+
+
+@contextmanager
+def store_of(operator: Operator) -> Iterator[Store]:
+    """The Redis of a running installation."""
+    store = Store.connect(f"unix://{operator.state / 'valkey' / 'valkey.sock'}?db=0")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def journal(operator: Operator, space: Workspace) -> list[Entry]:
+    """What waits for the branch of a workspace, in order."""
+    with store_of(operator) as store:
+        return [stored.entry for stored in store.read_entries(BranchKey(space.namespace, "gp", "main"))]
+
+
+def wait_journaled(operator: Operator, space: Workspace, name: str, value: str = "1") -> None:
+    """Until a ConfigMap's change waits for its commit."""
+
+    def check() -> bool:
+        mine = [e for e in journal(operator, space) if isinstance(e, EventEntry) and e.object.name == name]
+        return bool(mine) and f'"{value}"'.encode() in mine[-1].body
+
+    until(check, f"the change of {name} is in the journal")
 
 
 def together(*calls: Callable[[], Any]) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from reverser.errors import KubeConflict, KubeForbidden, ReverserError
-from reverser.store import Store
-from tests.e2e.audited import Board, Installation, Person, pause, scenario, together
+from tests.e2e.audited import GRACE, Board, Installation, Person, pause, scenario, store_of, together
 from tests.e2e.workspace import Workspace, until
 
 COMMITTER = "GitOps Reverser <noreply@configbutler.ai>"
@@ -100,12 +99,13 @@ def test_late_lost_and_next(lab: Installation, new: NewSpace) -> None:
     space.base()
     lab.person("first").configmap(space, "z")
     space.in_git("z")
-    lab.relay.hold[(space.namespace, "alice")] = 6.0
+    lab.relay.hold[(space.namespace, "alice")] = 2 * GRACE
     lab.person("alice").configmap(space, "a")
     space.in_git("a")
     tip = space.git.tip()
     assert authors(space)[-1] == COMMITTER
-    pause(5)
+    lab.relay.wait_passed(space, "alice", "create")
+    space.quiet(1)
     assert space.git.tip() == tip
     lab.person("bob").set(space, "a", "2")
     space.in_git("a", b'v: "2"')
@@ -120,10 +120,9 @@ def test_late_lost_and_next(lab: Installation, new: NewSpace) -> None:
 def test_authors_split_a_window(lab: Installation, new: NewSpace) -> None:
     """G11: three runs of one author each are three commits, in order."""
     space = new()
-    space.base(window="3s")
+    space.base(window="8s")
     for user, name in (("alice", "a"), ("alice", "b"), ("bob", "c"), ("alice", "d")):
         lab.person(user).configmap(space, name)
-        pause(0.4)
     space.in_git("d")
     assert authors(space) == [derived("alice"), derived("bob"), derived("alice")]
     assert space.subjects()[::-1] == [
@@ -147,7 +146,6 @@ def test_deletions(lab: Installation, new: NewSpace) -> None:
     space.gone_from_git("plain")
     assert authors(space)[-1] == derived("bob")
     bob.delete(space, "held")
-    pause(0.1)
     controller.request(
         "PATCH",
         space.path(name="held"),
@@ -184,9 +182,9 @@ def no_op(lab: Installation, space: Workspace, act: Callable[[Person, Workspace,
     alice, dave = lab.person("alice"), lab.person("dave")
     alice.apply(space, "a", "1")
     space.in_git("a")
-    lab.relay.hold[(space.namespace, "alice")] = 1.0
+    lab.relay.hold[(space.namespace, "alice")] = GRACE / 2
     act(alice, space, "a", "2")
-    pause(0.15)
+    pause(1)  # the change is seen; nothing tells so, for it waits for its author
     act(dave, space, "a", "2")
     space.in_git("a", b'v: "2"')
     space.quiet(2)
@@ -334,20 +332,13 @@ def test_secret_bodies_in_the_stream(lab: Installation, new: NewSpace) -> None:
     with pytest.raises(ReverserError):
         alice.request("POST", path, {**body, "metadata": {"name": "Bad_Name"}})
     alice.request("DELETE", path)
-    until(
-        lambda: [
-            e for e in lab.relay.seen if e["verb"] == "deletecollection" and "secrets" in e["requestURI"]
-        ],
-        "audited",
-    )
-    pause(1)
-    store = Store.connect(f"unix://{lab.operator.state / 'valkey' / 'valkey.sock'}?db=0")
-    dump = b"".join(
-        store.client.get(key)
-        for key in store.client.keys("*author:v1*")
-        if store.client.type(key) == b"string"
-    )
-    store.close()
+    lab.relay.wait_passed(space, "alice", "deletecollection")
+    with store_of(lab.operator) as store:
+        dump = b"".join(
+            store.client.get(key)
+            for key in store.client.keys("*author:v1*")
+            if store.client.type(key) == b"string"
+        )
     assert b"secrets" in dump
     encoded = base64.b64encode(marker.encode())
     for text in (marker.encode(), encoded):

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from reverser.kube.paths import own_path
-from tests.e2e.audited import Board, Installation, pause, scenario, together
+from tests.e2e.audited import Board, Installation, scenario, store_of, together, wait_journaled
+from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace, until
 
 COMMITTER = "GitOps Reverser <noreply@configbutler.ai>"
@@ -50,11 +51,11 @@ def test_save_now(lab: Installation, new: NewSpace) -> None:
     space.base(window="60s")
     alice = lab.person("alice")
     alice.configmap(space, "a")
-    pause(0.5)
+    lab.wait_journaled(space, "a")
     started = time.monotonic()
     alice.save(space, "save", message="Menu for spring\n\n- soup")
     status = finished(space, "save")
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 25
     assert conditions(space, "save") == {
         "Ready": "True/Committed",
         "Reconciling": "False/Committed",
@@ -69,7 +70,7 @@ def test_save_now(lab: Installation, new: NewSpace) -> None:
     path = own_path("commitrequests", namespace=space.namespace, name="save")
     lab.kube.patch(path, {"metadata": {"labels": {"touched": "yes"}}})
     alice.set(space, "a", "2")
-    pause(0.5)
+    lab.wait_journaled(space, "a", "2")
     alice.save(space, "again")
     finished(space, "again")
     assert space.get("commitrequests", "save")["status"] == status
@@ -96,12 +97,12 @@ def test_request_comes_first(lab: Installation, new: NewSpace) -> None:
     space = new()
     space.base(window="60s")
     alice = lab.person("alice")
-    alice.save(space, "save", message="The whole menu", closeDelaySeconds=4)
+    started = time.monotonic()
+    alice.save(space, "save", message="The whole menu", closeDelaySeconds=8)
     for number in range(10):
         alice.configmap(space, f"n{number}")
-    pause(2)
-    assert space.git.tip() == ""
-    status = finished(space, "save")
+    status = finished(space, "save", seconds=60)
+    assert time.monotonic() - started >= 8
     assert conditions(space, "save")["Ready"] == "True/Committed"
     assert len(space.git.log()) == 1
     assert message(space) == "The whole menu"
@@ -116,7 +117,7 @@ def test_somebody_elses_window(lab: Installation, new: NewSpace) -> None:
     space.base(window="60s")
     alice, bob = lab.person("alice"), lab.person("bob")
     alice.configmap(space, "a")
-    pause(0.5)
+    lab.wait_journaled(space, "a")
     bob.save(space, "now")
     bob.save(space, "soon", closeDelaySeconds=3)
     finished(space, "now")
@@ -127,8 +128,9 @@ def test_somebody_elses_window(lab: Installation, new: NewSpace) -> None:
         assert "sha" not in space.get("commitrequests", name)["status"]
     assert space.git.tip() == ""
     alice.save(space, "hers", message="by alice", closeDelaySeconds=200)
-    pause(1)
+    lab.wait_attached(space, "hers")
     bob.configmap(space, "b")
+    lab.wait_journaled(space, "b")
     bob.save(space, "his", closeDelaySeconds=1)
     status = finished(space, "hers")
     assert conditions(space, "hers")["Ready"] == "True/Committed"
@@ -146,20 +148,21 @@ def test_two_requests(lab: Installation, new: NewSpace) -> None:
     first.base(window="60s")
     second.base(window="60s")
     alice.configmap(first, "a")
-    pause(0.5)
+    lab.wait_journaled(first, "a")
     alice.save(first, "one", message="one", closeDelaySeconds=5)
-    alice.save(second, "one", message="one", closeDelaySeconds=8)
-    pause(1)
+    alice.save(second, "one", message="one", closeDelaySeconds=25)
+    lab.wait_attached(first, "one")
+    lab.wait_attached(second, "one")
     alice.save(first, "two", message="two", closeDelaySeconds=2)
-    alice.save(second, "two", message="two", closeDelaySeconds=4)
-    pause(1)
+    alice.save(second, "two", message="two", closeDelaySeconds=10)
+    lab.wait_attached(second, "two")
     alice.configmap(second, "a")
     finished(first, "one")
     finished(first, "two")
     assert conditions(first, "one")["Ready"] == "True/Committed"
     assert conditions(first, "two")["Ready"] == "True/NoWindowInGrace"
     assert message(first) == "one"
-    finished(second, "one")
+    finished(second, "one", seconds=60)
     finished(second, "two")
     assert conditions(second, "two")["Ready"] == "True/Committed"
     assert conditions(second, "one")["Ready"] == "True/NoWindowInGrace"
@@ -170,19 +173,16 @@ def test_two_requests(lab: Installation, new: NewSpace) -> None:
 def test_nothing_to_commit(lab: Installation, new: NewSpace) -> None:
     """I13, Q13: a window whose changes cancel out, and no window at all, end well and without a commit."""
     space = new()
-    space.base(window="1s")
+    space.base(window="60s")
     alice = lab.person("alice")
     alice.configmap(space, "a")
-    space.in_git("a")
-    lab.kube.patch(
-        own_path("gitproviders", namespace=space.namespace, name="gp"),
-        {"spec": {"push": {"commitWindow": "60s"}}},
-    )
+    lab.wait_journaled(space, "a")
+    alice.save(space, "base")
+    finished(space, "base")
     tip = space.git.tip()
-    pause(1)
-    alice.set(space, "a", "2")
-    alice.set(space, "a", "1")
-    pause(0.5)
+    for value in ("2", "1"):
+        alice.set(space, "a", value)
+        lab.wait_journaled(space, "a", value)
     alice.save(space, "same")
     finished(space, "same")
     assert conditions(space, "same")["Ready"] == "True/AlreadyPresent"
@@ -199,10 +199,10 @@ def test_window_zero(lab: Installation, new: NewSpace) -> None:
     space = new()
     space.base(window="0s")
     alice = lab.person("alice")
-    alice.save(space, "save", message="the first change", closeDelaySeconds=20)
-    pause(1)
+    alice.save(space, "save", message="the first change", closeDelaySeconds=60)
+    lab.wait_attached(space, "save")
     alice.configmap(space, "a")
-    status = finished(space, "save", seconds=15)
+    status = finished(space, "save", seconds=50)
     assert conditions(space, "save")["Ready"] == "True/Committed"
     assert message(space, status["sha"]) == "the first change"
 
@@ -216,7 +216,7 @@ def test_same_name_again(lab: Installation, new: NewSpace) -> None:
     shas = []
     for text in ("first", "second"):
         alice.configmap(space, text)
-        pause(0.5)
+        lab.wait_journaled(space, text)
         alice.save(space, "save", message=text)
         shas.append(finished(space, "save")["sha"])
         assert message(space, shas[-1]) == text
@@ -241,7 +241,7 @@ def test_race_on_the_remote(lab: Installation, new: NewSpace) -> None:
     space.base(window="60s")
     alice = lab.person("alice")
     alice.configmap(space, "first")
-    pause(0.5)
+    lab.wait_journaled(space, "first")
     alice.save(space, "base")
     finished(space, "base")
     hook = space.repository / "hooks" / "pre-receive"
@@ -260,7 +260,7 @@ def test_race_on_the_remote(lab: Installation, new: NewSpace) -> None:
     )
     hook.chmod(0o755)
     alice.configmap(space, "a")
-    pause(0.5)
+    lab.wait_journaled(space, "a")
     alice.save(space, "save", message="after the race")
     status = finished(space, "save", seconds=60)
     hook.unlink()
@@ -278,12 +278,12 @@ def test_refused_folder(lab: Installation, new: NewSpace) -> None:
     space.base(window="60s")
     alice = lab.person("alice")
     alice.configmap(space, "first")
-    pause(0.5)
+    lab.wait_journaled(space, "first")
     alice.save(space, "base")
     finished(space, "base")
     tip = space.seed({"live/deploy.sh": "#!/bin/sh\n"})
     alice.configmap(space, "a")
-    pause(0.5)
+    lab.wait_journaled(space, "a")
     alice.save(space, "save")
     finished(space, "save", seconds=60)
     found = conditions(space, "save")
@@ -299,10 +299,11 @@ def test_deleted_while_waiting(lab: Installation, new: NewSpace) -> None:
     space.base(window="6s")
     alice = lab.person("alice")
     alice.save(space, "save", message="withdrawn", closeDelaySeconds=200)
-    until(lambda: "Ready" in conditions(space, "save"), "it is waiting")
-    pause(0.5)
+    uid = space.get("commitrequests", "save")["metadata"]["uid"]
+    lab.wait_attached(space, "save")
     lab.kube.delete(own_path("commitrequests", namespace=space.namespace, name="save"))
-    pause(3)
+    with store_of(lab.operator) as store:
+        until(lambda: store.withdrawn([uid]), "it is withdrawn")
     alice.configmap(space, "a")
     space.in_git("a", seconds=20)
     assert space.subjects() == ["[CREATE] v1/configmaps/a"]
@@ -340,10 +341,9 @@ def test_killed_while_waiting(alone: Installation, board: Board) -> None:
     space.base(window="30s")
     alice = alone.person("alice")
     alice.configmap(space, "a")
-    pause(0.5)
+    alone.wait_journaled(space, "a")
     alice.save(space, "save", message="survived", closeDelaySeconds=8)
-    until(lambda: "Ready" in conditions(space, "save"), "it is waiting")
-    pause(0.5)
+    alone.wait_attached(space, "save")
     alone.operator.kill()
     alone.operator.start()
     status = finished(space, "save", seconds=90)
@@ -371,7 +371,7 @@ def test_combinations(alone: Installation, board: Board) -> None:
         space = board.space()
         space.base(window="60s")
         alone.person("alice").configmap(space, "hers")
-        pause(0.5)
+        alone.wait_journaled(space, "hers")
         alone.person("alice").save(space, "mismatch")
         finished(space, "mismatch")
         assert conditions(space, "mismatch")["Ready"] == "True/WindowMismatch"
@@ -383,11 +383,11 @@ def test_combinations(alone: Installation, board: Board) -> None:
             assert alone.operator.stop() == 0
 
 
-def test_both_off(space: Workspace) -> None:
+def test_both_off(operator: Operator, space: Workspace) -> None:
     """I20, I3: without both, a request binds to any window, and nobody is named."""
     space.base(window="60s")
     space.configmap("a")
-    pause(0.5)
+    wait_journaled(operator, space, "a")
     space.apply("commitrequests", "CommitRequest", "save", {"targetRef": {"name": "gt"}, "message": "saved"})
     status = finished(space, "save")
     assert conditions(space, "save")["Ready"] == "True/Committed"
@@ -399,7 +399,7 @@ def test_both_off(space: Workspace) -> None:
 def ask(lab: Installation, space: Workspace, **expected: str) -> None:
     """Somebody's change, alice's request: committed as the committer's."""
     lab.person("anon").configmap(space, "a")
-    pause(0.5)
+    lab.wait_journaled(space, "a")
     lab.person("alice").save(space, "save", message="saved")
     status = finished(space, "save")
     found = conditions(space, "save")
