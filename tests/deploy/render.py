@@ -13,6 +13,8 @@ import kubernetes_validate
 import yaml
 from helm_python.chart import Chart
 
+from reverser.config import Config
+from reverser.health import PATHS
 from tests import needs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,8 +116,10 @@ def check_pods(manifests: Iterable[Manifest]) -> None:
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes, name
         for container in spec["containers"]:
             ports = {port["name"] for port in container["ports"]}
-            for probe in ("readinessProbe", "livenessProbe"):
+            for probe, path in (("readinessProbe", "/readyz"), ("livenessProbe", "/healthz")):
                 assert container[probe]["httpGet"]["port"] in ports, name
+                assert container[probe]["httpGet"]["path"] == path
+                assert path in PATHS
         mounted = {mount["name"] for c in spec["containers"] for mount in c["volumeMounts"]}
         assert mounted == volumes, f"{name} has volumes that nothing mounts"
 
@@ -159,3 +163,19 @@ def environment(manifests: Iterable[Manifest], workload: str) -> dict[str, str]:
     for source in container["envFrom"]:
         values |= by_kind(found, "ConfigMap")[source["configMapRef"]["name"]]["data"]
     return values | {item["name"]: item["value"] for item in container["env"] if "value" in item}
+
+
+def check_ports(manifests: Iterable[Manifest], workload: str, config: Config) -> None:
+    """Each port of a workload is the one that its process, with these settings, listens on; and each address
+    that it listens on has a port.
+    """
+    web = workload.endswith("web") or by_kind(manifests, "StatefulSet").get(workload) is not None
+    wanted = {"http": config.http_addr.port} if web else {"metrics": config.health_addr.port}
+    if web and config.author_attribution:
+        wanted["audit"] = config.audit_addr.port
+    if web and config.admission_cert_dir is not None:
+        wanted["admission"] = config.admission_addr.port
+    if config.metrics_cert_dir is not None:
+        wanted["metrics-tls"] = config.metrics_addr.port
+    container = pods(manifests)[workload]["spec"]["containers"][0]
+    assert {port["name"]: port["containerPort"] for port in container["ports"]} == wanted, workload

@@ -17,6 +17,7 @@ from tests.deploy.render import (
     DEPLOY,
     by_kind,
     check_pods,
+    check_ports,
     check_references,
     check_schemas,
     environment,
@@ -133,6 +134,7 @@ def test_settings_are_settings(name: str, tmp_path: Path) -> None:
             secret.write_text("redis://valkey:6379/0")
             values[key] = str(secret)
         config = load_config(values)
+        check_ports(manifests, workload, config)
         assert config.author_attribution == bool(VARIANTS[name].get("attribution", {}).get("enabled")), (
             workload
         )

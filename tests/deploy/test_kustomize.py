@@ -14,6 +14,7 @@ from tests.deploy.render import (
     DEPLOY,
     by_kind,
     check_pods,
+    check_ports,
     check_references,
     check_schemas,
     environment,
@@ -23,6 +24,7 @@ from tests.deploy.render import (
     pods,
 )
 from tests.e2e.test_health import COMMANDS
+from webhooks.server import Limits
 
 OVERLAYS = DEPLOY / "kustomize" / "overlays"
 VARIANTS = (
@@ -81,6 +83,7 @@ def test_settings_are_settings(overlay: str, tmp_path: Path) -> None:
             secret.write_text("redis://valkey:6379/0")
             values[key] = str(secret)
         config = load_config(values)
+        check_ports(manifests, name, config)
         assert str(config.state_dir) == "/state"
         if name.endswith(("web", "watcher")) or overlay == "minimal":
             assert config.author_attribution, name
@@ -107,6 +110,11 @@ def test_grace_covers_the_shutdown() -> None:
     """Kubernetes waits longer than each process takes at most: 25 s for a worker, 24 s for `up`."""
     ha, minimal = pods(kustomized(OVERLAYS / "ha")), pods(kustomized(OVERLAYS / "minimal"))
     assert ha["gitops-reverser-worker"]["spec"]["terminationGracePeriodSeconds"] > 25
+    web = ha["gitops-reverser-web"]["spec"]
+    (pause,) = web["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1:]
+    # Two listeners and the main server let requests finish, one after the other; then the metrics.
+    assert web["terminationGracePeriodSeconds"] > int(pause) + 2 * Limits().drain + 5 + 4
+    assert ha["gitops-reverser-watcher"]["spec"]["terminationGracePeriodSeconds"] > 25
     assert minimal["gitops-reverser"]["spec"]["terminationGracePeriodSeconds"] > TERM_LIMIT_SECONDS
 
 

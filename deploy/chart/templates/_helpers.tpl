@@ -167,6 +167,12 @@ spec:
         - name: metrics-tls
           containerPort: 8443
         {{- end }}
+      {{- if eq .component "web" }}
+      lifecycle:
+        preStop: # Services go on sending for a moment; sockets that are closed already would lose that.
+          exec:
+            command: [sleep, "5"]
+      {{- end }}
       readinessProbe:
         httpGet:
           path: /readyz
