@@ -122,13 +122,13 @@ def over_ssh(space: Workspace, plants: Plants) -> Iterator[Callable[[], None]]:
             hosts = server.known_hosts()
             secret(space, "key", {"identity": locked, "password": passphrase, "known_hosts": hosts})
             space.provider("ssh", url=server.url("repo.git"), secretRef={"name": "key"})
-            spec = {"providerRef": {"name": "ssh"}, "branch": "env/ssh", "path": "live"}
+            spec = {"providerRef": {"name": "ssh"}, "branch": "env/ssh", "path": "ssh"}
             space.apply("gittargets", "GitTarget", "ssh", spec)
             space.rule(name="ssh", target="ssh")
 
         yield mirror
         view = GitView(space.repository, "env/ssh")
-        until(lambda: view.read(space.file("last")), "the branch over SSH")
+        until(lambda: view.read(space.file("last", root="ssh")), "the branch over SSH", 120)
 
 
 @pytest.mark.slow
@@ -277,7 +277,7 @@ def test_killed_in_mid_work_nothing_secret_stays(verbose: Operator, space: Works
             space.in_git(name, resource="secrets", suffix=".sops.yaml", seconds=90)
         if needs.find("sshd"):
             mark = space.folder / "inside"
-            space.hook("pre-receive", f"touch {mark}; sleep 3")
+            space.hook("pre-receive", f"if grep -q refs/heads/env/ssh; then touch {mark}; sleep 5; fi")
             ssh()
             until(mark.exists, "a push over SSH is inside the remote", 60)
             _killed_in_step(operator, "push", "a push over SSH")
