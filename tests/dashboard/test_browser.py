@@ -157,7 +157,7 @@ def test_save_with_the_keyboard(pages: dict[str, str], chromium: Any, live_serve
     page.goto(live_server.url + pages["target"])
     page.get_by_role("link", name=re.compile("Save now")).focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector("#message")
+    page.wait_for_selector("#message:focus")
     page.keyboard.type("from the keyboard")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
