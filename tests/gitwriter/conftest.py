@@ -165,16 +165,17 @@ class World:
         for key in self.redis.scan_iter("*lease*branch*"):
             self.redis.delete(key)
 
-    def second_target(self, name: str) -> World:
-        """Another target of the branch, at a folder of its own name."""
+    def second_target(self, name: str, *, path: str = "") -> World:
+        """Another target of the branch, at a folder of its own name unless told otherwise."""
+        path = path or name
         ref = TargetRef(f"uid-{name}", "shop", name)
         self.cluster.objects[f"{PREFIX}/gittargets/{name}"] = {
             "metadata": {"name": name, "namespace": "shop", "uid": ref.uid, "generation": 1},
-            "spec": {"providerRef": {"name": "gp"}, "branch": "main", "path": name},
+            "spec": {"providerRef": {"name": "gp"}, "branch": "main", "path": path},
         }
         fence = self.store.acquire_lease(LeaseKind.TARGET, ref.uid, "token", 600_000, "test")
         assert fence is not None
-        self.store.write_gate(ref.uid, Gate(open=True, generation=1, branch=self.branch, path=name))
+        self.store.write_gate(ref.uid, Gate(open=True, generation=1, branch=self.branch, path=path))
         return replace(self, target=ref, fence=fence, sequence=0, session=uuid.uuid4().hex, last=None)
 
     @property
