@@ -129,6 +129,8 @@ class BranchWriter:
                 raise
             except TransientError as error:
                 return self._last_read(), self._failed(error, self._store.time_ms())
+            except StalledError as error:  # the API server refuses us: a right that is missing, an old token
+                return self._last_read(), self._stalled(error, self._store.time_ms())
             plan, waiting, now = step.plan, step.waiting, step.now
             try:
                 self._settle_simple(plan)

@@ -37,6 +37,8 @@ class Shard:
         self.name = name
         self._wake = asyncio.Event()
         self._failures = 0
+        self._refusals = 0
+        """Failures in a row that were a missing right: only these make the pause after one longer."""
         self._first_failure = 0.0
         self._quick_closes = 0
         self._task: asyncio.Task[None] | None = None
@@ -153,7 +155,7 @@ class Shard:
     def _recovered(self) -> None:
         if self._failures >= 3:
             log.info("%s: streams again", self.name)
-        self._failures = 0
+        self._failures = self._refusals = 0
 
     def _closed(self, *, quick: bool) -> float:
         """The pause after an orderly close: none, unless the server closes faster than it can have meant
@@ -181,7 +183,12 @@ class Shard:
         if isinstance(error, KubeForbidden):
             self.state.show(StreamState.BLOCKED, "WatchNotPermitted", str(error))
             metrics.RESTARTS.labels(*self._labels, "forbidden").inc()
-            return timing.backoff(self._failures, forbidden=True)
+            if error.unauthenticated:
+                # A token that has just been replaced: the new one is read with each try, so tries are soon.
+                return timing.backoff(self._failures)
+            self._refusals += 1
+            return timing.backoff(self._refusals, forbidden=True)
+        self._refusals = 0
         if isinstance(error, KubeGone):
             self.state.must_replay = True
             metrics.RESTARTS.labels(*self._labels, "410_gone").inc()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
+from typing import Any
 
 import pytest
 
+from reverser.errors import KubeForbidden
 from reverser.store.model import OutcomeKind
 from tests.gitwriter.conftest import PREFIX, World
 
@@ -257,3 +259,27 @@ def hook(world: World, body: str) -> None:
 def restart(world: World) -> None:
     """A new writer process: nothing is remembered but the journal."""
     world.runtime = world.new_runtime()
+
+
+def test_a_refusal_of_the_api_server_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token that is void, or a right that is missing, when a writer begins: the branch says so, is due
+    again soon, and its lease is given back; nothing is lost.
+    """
+    get = world.cluster.get
+    world.event("menu", "1")
+
+    def refuse(path: str, *, timeout: float = 30) -> dict[str, Any]:
+        raise KubeForbidden(f"GET {path}: 401 Unauthorized", unauthenticated=True)
+
+    monkeypatch.setattr(world.cluster, "get", refuse)
+    world.write()
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None
+    assert not health.ok
+    assert "401" in health.message
+    assert world.pending() == 1
+    monkeypatch.setattr(world.cluster, "get", get)
+    world.runtime._memories.clear()  # as if the pause were over
+    world.write()
+    assert world.pending() == 0
+    assert len(world.git.log()) == 1

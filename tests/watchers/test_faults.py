@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from reverser.sandbox.thread import SandboxServer
 from reverser.store import AsyncStore
 from reverser.store.model import Operation, StreamState
 
-from .conftest import CRD_PATH, Bench, Cluster, eventually
+from .conftest import CRD_PATH, FAST, Bench, Cluster, eventually
 
 CM = [{"resources": ["configmaps"]}]
 WATCH = r"configmaps\?.*watch=1"
@@ -125,6 +126,22 @@ async def test_a_type_that_is_forbidden_blocks_only_itself(
     await bench.mirrored(uid)
     cluster.server.faults.clear()
     await bench.streaming(uid, 2)
+
+
+@pytest.mark.parametrize(("code", "first"), [(401, 600.0), (403, 0.2)])
+async def test_an_outage_does_not_lengthen_the_pause_after_a_refusal(
+    bench: Bench, cluster: Cluster, code: int, first: float
+) -> None:
+    """Pain 75: the API server is away, then the old token is void for a moment: a try with the new one is
+    soon. A right that is missing is asked for again after the first pause, however often the server failed.
+    """
+    cluster.server.faults.answer(503, WATCH, times=9)
+    cluster.server.faults.answer(code, WATCH, times=2)
+    uid = await begin(bench, cluster)
+    await bench.start(timing=replace(FAST, retry_max=0.1, forbidden_first=first, forbidden_max=600.0))
+    await bench.streaming(uid, 1)
+    cluster.create("a", v="1")
+    await bench.mirrored(uid)
 
 
 @pytest.mark.parametrize("stored", ["abc", "999999999999", "-1", "", "9" * 3000])
