@@ -2,7 +2,7 @@
 
 What is remembered of files depends on the code that read them. A release number would say that for an image,
 but a checkout has none and is upgraded too, with its state directory in place. So the mark is a digest of the
-sources of this package and of the libraries' versions; whatever carries another mark is forgotten.
+writer's sources and of the libraries' versions; whatever carries another mark is forgotten.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def codeprint() -> str:
     )
     for name in _LIBRARIES:
         mark.update(f"{name} {version(name)}\n".encode())
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
     for source in sorted(folder.rglob("*.py")):
         mark.update(str(source.relative_to(folder)).encode())
         mark.update(source.read_bytes())
