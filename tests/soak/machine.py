@@ -13,6 +13,7 @@ import os
 import resource
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -118,8 +119,9 @@ class Machine:
             return
         self._mounted.append(folder)
 
-    def full_disk(self, folder: Path, seconds: float) -> None:
-        """Leave a state directory without a free byte for so long."""
+    def full_disk(self, folder: Path, seconds: float, *, over: threading.Event | None = None) -> None:
+        """Leave a state directory without a free byte for so long, or until it is over."""
+        over = over or threading.Event()
         filler = folder / "filler"
         try:
             with filler.open("wb", buffering=0) as file:
@@ -129,7 +131,8 @@ class Machine:
                     with contextlib.suppress(OSError):
                         while True:
                             file.write(bytes(4096))
-                    time.sleep(0.05)
+                    if over.wait(0.05):
+                        break
         finally:
             filler.unlink(missing_ok=True)
 

@@ -107,11 +107,15 @@ def test_full_disk(tmp_path: Path) -> None:
         assert (tmp_path / "disk").is_dir()
         return
     try:
-        filling = threading.Thread(target=machine.full_disk, args=(tmp_path / "disk", 3.0))
+        over = threading.Event()
+        filling = threading.Thread(
+            target=machine.full_disk, args=(tmp_path / "disk", 120.0), kwargs={"over": over}
+        )
         filling.start()
         until(lambda: not shutil.disk_usage(tmp_path / "disk").free, "the disk is full")
         with pytest.raises(OSError, match="No space left"):
             (tmp_path / "disk" / "more").write_bytes(bytes(8192))
+        over.set()
         filling.join()
         (tmp_path / "disk" / "more").unlink()
         assert list((tmp_path / "disk").iterdir()) == []
