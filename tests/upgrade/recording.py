@@ -75,8 +75,8 @@ def main(name: str) -> None:
     closed but not pushed.
     """
     from reverser.store import Store
-    from tests.conftest import start_valkey
     from tests.gitwriter.conftest import make_world
+    from tests.valkey import start_valkey
 
     server = start_valkey()
     try:
