@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reverser.errors import KubeConflict, KubeNotFound
+from reverser.errors import KubeConflict, KubeNotFound, KubeThrottled
 from reverser.kube.paths import core_path, own_path, resource_path
 from tests.e2e.beside import beside
 from tests.e2e.workspace import CONFIGMAPS, LIVE_SECONDS, Workspace, until
@@ -272,7 +272,7 @@ def blink(space: Workspace, seconds: float) -> None:
     def touch() -> bool:
         try:
             space.kube.patch(space.path("gizmos", "g3", group), {"spec": {"size": 2}})
-        except KubeNotFound:
+        except (KubeNotFound, KubeThrottled):
             return False
         return True
 

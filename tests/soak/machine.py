@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shutil
 import struct
 import subprocess
 import threading
@@ -106,6 +107,8 @@ class Machine:
     def small_disk(self, folder: Path) -> None:
         """Make ``folder`` a file system of its own, with its content to come."""
         folder.mkdir(mode=0o700)
+        if shutil.which("mount") is None:
+            self.missing[Fault.DISK_FULL] = "there is no program mount"
         if Fault.DISK_FULL in self.missing:
             return
         done = subprocess.run(
