@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import shutil
 import struct
 import subprocess
 import threading
@@ -107,12 +106,13 @@ class Machine:
     def small_disk(self, folder: Path) -> None:
         """Make ``folder`` a file system of its own, with its content to come."""
         folder.mkdir(mode=0o700)
-        if shutil.which("mount") is None:
+        mount = needs.find("mount")
+        if mount is None:
             self.missing[Fault.DISK_FULL] = "there is no program mount"
-        if Fault.DISK_FULL in self.missing:
+        if mount is None or Fault.DISK_FULL in self.missing:
             return
         done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "soak", str(folder)],
+            [mount, "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "soak", str(folder)],
             capture_output=True,
             text=True,
             check=False,
