@@ -13,73 +13,40 @@ sealed ones, whose digests are the store's (J20).
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import orjson
 
 from gitwriter.manifests import ChangeResult, Inventory, Outcome, Policy, Upsert, locate
-from gitwriter.manifests.codeprint import codeprint, replace_file
+from gitwriter.manifests.remembered import Remembered
 from reverser.store.model import StagedObject, TypeRef
 
-_FORMAT = 1
 _DIGEST_BYTES = 16
 _SETTLED = frozenset({Outcome.CREATED, Outcome.UPDATED, Outcome.UNCHANGED})
 
 
-class Unchanged:
-    """Digests by blob and document, least recently used first out."""
-
-    def __init__(self, *, capacity: int = 100_000) -> None:
-        self._capacity = capacity
-        self._digests: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        self._lock = threading.Lock()
-        self.learned = 0
-        """How often something new was noted."""
-
-    def __len__(self) -> int:
-        return len(self._digests)
+class Unchanged(Remembered[tuple[str, int], bytes]):
+    """Digests by blob and document."""
 
     def holds(self, blob: str, document: int, digest: bytes) -> bool:
         """Whether the document was found to say what the digest stands for."""
-        key = (blob, document)
-        with self._lock:
-            if self._digests.get(key) != digest:
-                return False
-            self._digests.move_to_end(key)
-        return True
+        return self.get((blob, document)) == digest
 
     def note(self, blob: str, document: int, digest: bytes) -> None:
         """Remember what a document says."""
-        key = (blob, document)
-        with self._lock:
-            self.learned += self._digests.get(key) != digest
-            self._digests[key] = digest
-            self._digests.move_to_end(key)
-            while len(self._digests) > self._capacity:
-                self._digests.popitem(last=False)
+        self.put((blob, document), digest)
 
-    def save(self, path: Path) -> None:
-        """Write everything to a file (ids and digests, no values), replacing it in one step."""
-        with self._lock:
-            rows = [[blob, document, digest.hex()] for (blob, document), digest in self._digests.items()]
-        replace_file(path, orjson.dumps({"format": _FORMAT, "code": codeprint(), "documents": rows}))
+    @staticmethod
+    def to_row(key: tuple[str, int], value: bytes) -> list[Any]:
+        """Blob id, index of the document, digest in hex."""
+        return [*key, value.hex()]
 
-    @classmethod
-    def load(cls, path: Path, *, capacity: int = 100_000) -> Unchanged:
-        """What was saved by this very code; nothing where the file is missing, damaged or another's."""
-        found = cls(capacity=capacity)
-        try:
-            stored = orjson.loads(path.read_bytes())
-            if (stored["format"], stored["code"]) != (_FORMAT, codeprint()):
-                return found
-            for blob, document, digest in stored["documents"]:
-                found.note(str(blob), int(document), bytes.fromhex(digest))
-        except (OSError, ValueError, KeyError, TypeError):
-            return cls(capacity=capacity)
-        return found
+    @staticmethod
+    def from_row(row: list[Any]) -> tuple[tuple[str, int], bytes]:
+        """Blob id and index of the document, digest."""
+        blob, document, digest = row
+        return (str(blob), int(document)), bytes.fromhex(digest)
 
 
 class Comparison:

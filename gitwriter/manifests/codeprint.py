@@ -8,9 +8,7 @@ writer's sources and of the libraries' versions; whatever carries another mark i
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
-import socket
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -34,14 +32,3 @@ def codeprint() -> str:
         mark.update(str(source.relative_to(folder)).encode())
         mark.update(source.read_bytes())
     return mark.hexdigest()
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in one step, whoever else does so at the same moment. Raises OSError."""
-    fresh = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}.new")
-    try:
-        fresh.write_bytes(content)
-        fresh.replace(path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise

@@ -8,22 +8,18 @@ remembered.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-import orjson
 import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
-from .codeprint import codeprint, replace_file
 from .identity import describe, split_api_version
 from .limits import DEFAULT_LIMITS, Limits
 from .loading import YamlError, load_document
+from .remembered import Remembered
 from .scalars import resolve_plain
 from .splitting import split_documents
 
@@ -301,60 +297,19 @@ def _strings(value: object) -> Sequence[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-_CACHE_FORMAT = 1
+class IndexCache(Remembered[str, FileFacts]):
+    """Facts by blob id: the same bytes are parsed once, whatever their path."""
 
+    @staticmethod
+    def to_row(key: str, value: FileFacts) -> list[Any]:
+        """Blob id and facts."""
+        return [key, value]
 
-class IndexCache:
-    """Facts by blob id, least recently used first out; the same bytes are parsed once, whatever their
-    path.
-    """
-
-    def __init__(self, *, capacity: int = 100_000) -> None:
-        self._capacity = capacity
-        self._facts: OrderedDict[str, FileFacts] = OrderedDict()
-        self._lock = threading.Lock()
-        self.learned = 0
-        """How often something new was put in."""
-
-    def __len__(self) -> int:
-        return len(self._facts)
-
-    def get(self, blob: str) -> FileFacts | None:
-        """The facts of a blob, if it was read before."""
-        with self._lock:
-            facts = self._facts.get(blob)
-            if facts is not None:
-                self._facts.move_to_end(blob)
-        return facts
-
-    def put(self, blob: str, facts: FileFacts) -> None:
-        """Remember the facts of a blob."""
-        with self._lock:
-            self.learned += blob not in self._facts
-            self._facts[blob] = facts
-            self._facts.move_to_end(blob)
-            while len(self._facts) > self._capacity:
-                self._facts.popitem(last=False)
-
-    def save(self, path: Path) -> None:
-        """Write the cache to a file (identities only, no values), replacing it in one step."""
-        with self._lock:
-            rows = dict(self._facts)
-        replace_file(path, orjson.dumps({"format": _CACHE_FORMAT, "code": codeprint(), "files": rows}))
-
-    @classmethod
-    def load(cls, path: Path, *, capacity: int = 100_000) -> IndexCache:
-        """Read a saved cache; a missing, damaged or older one is an empty cache, since it only saves time."""
-        cache = cls(capacity=capacity)
-        try:
-            stored = orjson.loads(path.read_bytes())
-            if (stored["format"], stored["code"]) != (_CACHE_FORMAT, codeprint()):
-                return cache
-            for blob, row in stored["files"].items():
-                cache.put(blob, _facts_from_row(row))
-        except (OSError, ValueError, KeyError, TypeError):
-            return cls(capacity=capacity)
-        return cache
+    @staticmethod
+    def from_row(row: list[Any]) -> tuple[str, FileFacts]:
+        """Blob id and facts."""
+        blob, facts = row
+        return str(blob), _facts_from_row(facts)
 
 
 def _facts_from_row(row: dict[str, Any]) -> FileFacts:

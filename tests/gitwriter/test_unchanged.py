@@ -160,7 +160,7 @@ def test_a_damaged_file_is_an_empty_memory(tmp_path: Path) -> None:
     memory.save(path)
     whole = path.read_bytes()
     assert Unchanged.load(path).holds("b2", 0, b"y" * 16)
-    with patch("gitwriter.unchanged.codeprint", return_value="another"):
+    with patch("gitwriter.manifests.remembered.codeprint", return_value="another"):
         assert len(Unchanged.load(path)) == 0
     for content in (b"", b"{}", b"[]", whole[:-5], whole.replace(b"7979", b"zzzz")):
         path.write_bytes(content)
