@@ -99,10 +99,6 @@ def review_token(kube: Kube, token: str) -> Caller | None:
 
 def may(kube: Kube, caller: Caller, access: Access) -> bool:
     """Whether RBAC lets the caller do that. Raises as ``review_token`` does."""
-    key = (caller, access)
-    kept = ACCESS.get(key)
-    if kept is not None:
-        return kept
     attributes = {
         "verb": access.verb,
         "group": API_GROUP,
@@ -113,11 +109,21 @@ def may(kube: Kube, caller: Caller, access: Access) -> bool:
         attributes["namespace"] = access.namespace
     if access.name:
         attributes["name"] = access.name
-    spec: dict[str, Any] = {
-        "user": caller.username,
-        "groups": list(caller.groups),
-        "resourceAttributes": attributes,
-    }
+    return _review(kube, caller, access, {"resourceAttributes": attributes})
+
+
+def may_get(kube: Kube, caller: Caller, path: str) -> bool:
+    """Whether RBAC lets the caller ``get`` a path that is no resource. Raises as ``review_token`` does."""
+    return _review(kube, caller, path, {"nonResourceAttributes": {"path": path, "verb": "get"}})
+
+
+def _review(kube: Kube, caller: Caller, what: Access | str, attributes: dict[str, Any]) -> bool:
+    """The cluster's answer, kept for a while. ``what`` names the question, ``attributes`` put it."""
+    key = (caller, what)
+    kept = ACCESS.get(key)
+    if kept is not None:
+        return kept
+    spec: dict[str, Any] = {"user": caller.username, "groups": list(caller.groups), **attributes}
     if caller.uid:
         spec["uid"] = caller.uid
     if caller.extra:
@@ -125,23 +131,6 @@ def may(kube: Kube, caller: Caller, access: Access) -> bool:
     path = resource_path("authorization.k8s.io", "v1", "subjectaccessreviews")
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
     allowed = _status(kube.create(path, body, timeout=DEADLINE_SECONDS)).get("allowed") is True
-    return ACCESS.put(key, allowed, KEEP_SECONDS if allowed else KEEP_REFUSED_SECONDS)
-
-
-def may_get(kube: Kube, caller: Caller, path: str) -> bool:
-    """Whether RBAC lets the caller ``get`` a path that is no resource. Raises as ``review_token`` does."""
-    key = (caller, path)
-    kept = ACCESS.get(key)
-    if kept is not None:
-        return kept
-    spec = {
-        "user": caller.username,
-        "groups": list(caller.groups),
-        "nonResourceAttributes": {"path": path, "verb": "get"},
-    }
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    where = resource_path("authorization.k8s.io", "v1", "subjectaccessreviews")
-    allowed = _status(kube.create(where, body, timeout=DEADLINE_SECONDS)).get("allowed") is True
     return ACCESS.put(key, allowed, KEEP_SECONDS if allowed else KEEP_REFUSED_SECONDS)
 
 
