@@ -23,6 +23,9 @@ from watchers.shardstate import ShardState
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+CALL_BYTES = 1024 * 1024
+"""Bodies in one call to Redis."""
+
 
 class Staging:
     """What one replay has staged so far."""
@@ -98,6 +101,3 @@ def _chunks(objects: list[StagedObject]) -> list[list[StagedObject]]:
         chunks[-1].append(item)
         size += len(item.body)
     return chunks
-
-
-CALL_BYTES = 1024 * 1024
