@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
 from reverser.store import Store, keys
 from reverser.store.model import BranchKey
+from tests.bench.installation import installation
 from tests.bench.report import Report
-from tests.e2e.cluster import running_cluster, wait_for_cluster
-from tests.e2e.operator import Operator
 from tests.e2e.workspace import CONFIGMAPS, Workspace, until
 
 BRANCHES = 50
@@ -23,24 +21,16 @@ WAIT_SECONDS = 240.0
 
 def run(report: Report, folder: Path) -> None:
     """One change a second that reaches fifty branches of one repository."""
-    with running_cluster(folder) as kubeconfig:
-        kube = wait_for_cluster(kubeconfig)
-        operator = Operator(folder / "state", kubeconfig, REVERSER_WORKER_THREADS=str(THREADS))
-        operator.start()
-        try:
-            space = Workspace(kube, f"bench-{uuid.uuid4().hex[:6]}", folder)
-            space.provider(window="0s", allowedBranches=["*", "env/*"])
-            for number in range(BRANCHES):
-                space.target(f"t{number}", branch=f"env/b{number}")
-                space.rule([CONFIGMAPS], name=f"r{number}", target=f"t{number}")
-            for number in range(BRANCHES):
-                space.wait_streams(f"t{number}", seconds=WAIT_SECONDS)
-            store = Store.connect(f"unix://{operator.state / 'valkey' / 'valkey.sock'}?db=0")
-            _measure(report, space, store)
-            store.close()
-        finally:
-            if operator.running:
-                operator.stop()
+    with installation(folder, REVERSER_WORKER_THREADS=str(THREADS)) as (operator, space):
+        space.provider(window="0s", allowedBranches=["*", "env/*"])
+        for number in range(BRANCHES):
+            space.target(f"t{number}", branch=f"env/b{number}")
+            space.rule([CONFIGMAPS], name=f"r{number}", target=f"t{number}")
+        for number in range(BRANCHES):
+            space.wait_streams(f"t{number}", seconds=WAIT_SECONDS)
+        store = Store.connect(f"unix://{operator.state / 'valkey' / 'valkey.sock'}?db=0")
+        _measure(report, space, store)
+        store.close()
 
 
 def _measure(report: Report, space: Workspace, store: Store) -> None:

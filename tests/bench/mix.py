@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import subprocess
-import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,10 +19,9 @@ from reverser.kube.paths import resource_path
 from reverser.kube.sync import Kube
 from reverser.trust.sealing import SECRET_REGEX, find_sops
 from tests.bench.floor import measure_floor
+from tests.bench.installation import installation
 from tests.bench.pipeline import first_replay, settled
 from tests.bench.report import Report, timed
-from tests.e2e.cluster import running_cluster, wait_for_cluster
-from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace
 
 GROUP = "mix.bench.example.com"
@@ -160,42 +158,34 @@ def run(report: Report, folder: Path, objects: int) -> None:
     """Wall, CPU and memory of the first replay, beside plain tools without and with sealing."""
     mixed = kinds()
     each = max(objects // len(mixed), 1)
-    with running_cluster(folder) as kubeconfig:
-        kube = wait_for_cluster(kubeconfig)
-        operator = Operator(folder / "state", kubeconfig)
-        operator.start()
-        try:
-            space = Workspace(kube, f"bench-{uuid.uuid4().hex[:6]}", folder)
-            for number in range(CUSTOM):
-                _define(space, f"gadget{number}s")
-            size = _fill(kube, space, mixed, each)
-            made = each * len(mixed)
-            floor = measure_floor(kube, [kind.path(space.namespace) for kind in mixed], folder)
-            report.add("mix: floor without sealing", floor.total, "s", note=str(floor))
-            recipient = str(pyrage.x25519.Identity.generate().to_public())
-            report.add(
-                "mix: the Secrets by plain sops", _sealing(mixed[0], recipient) * each, "s", note="reckoned"
-            )
-            space.provider(window="1s")
-            keys = {"enabled": True, "recipients": {"publicKeys": [recipient]}}
-            rules = [
-                {"apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural]}
-                for kind in mixed
-            ]
-            first_replay(
-                report,
-                operator,
-                space,
-                what=f"a mix of {made} objects, {size / made / 1024:.1f} KB each",
-                floor=floor,
-                rules=rules,
-                commits=len(mixed),
-                encryption={"provider": "sops", "age": keys},
-            )
-            settled(operator, space)
-        finally:
-            if operator.running:
-                operator.stop()
+    with installation(folder) as (operator, space):
+        for number in range(CUSTOM):
+            _define(space, f"gadget{number}s")
+        size = _fill(space.kube, space, mixed, each)
+        made = each * len(mixed)
+        floor = measure_floor(space.kube, [kind.path(space.namespace) for kind in mixed], folder)
+        report.add("mix: floor without sealing", floor.total, "s", note=str(floor))
+        recipient = str(pyrage.x25519.Identity.generate().to_public())
+        report.add(
+            "mix: the Secrets by plain sops", _sealing(mixed[0], recipient) * each, "s", note="reckoned"
+        )
+        space.provider(window="1s")
+        keys = {"enabled": True, "recipients": {"publicKeys": [recipient]}}
+        rules = [
+            {"apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural]}
+            for kind in mixed
+        ]
+        first_replay(
+            report,
+            operator,
+            space,
+            what=f"a mix of {made} objects, {size / made / 1024:.1f} KB each",
+            floor=floor,
+            rules=rules,
+            commits=len(mixed),
+            encryption={"provider": "sops", "age": keys},
+        )
+        settled(operator, space)
 
 
 def _define(space: Workspace, plural: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,9 +13,9 @@ from reverser.kube.paths import core_path
 from reverser.kube.sync import Kube
 from reverser.store import Store
 from tests.bench.floor import Floor, commit_and_push, measure_floor, small_repository
+from tests.bench.installation import installation
 from tests.bench.processes import usage
 from tests.bench.report import Report, percentile
-from tests.e2e.cluster import running_cluster, wait_for_cluster
 from tests.e2e.operator import Operator
 from tests.e2e.workspace import CONFIGMAPS, Workspace, until
 
@@ -28,27 +27,19 @@ _ROLES = {"watcher": "manage.py watch", "worker": " worker ", "beat": " beat ", 
 
 def run(report: Report, folder: Path, objects: int) -> None:
     """Measure everything that needs a cluster and an operator."""
-    with running_cluster(folder) as kubeconfig:
-        kube = wait_for_cluster(kubeconfig)
-        operator = Operator(folder / "state", kubeconfig)
-        operator.start()
-        try:
-            space = Workspace(kube, f"bench-{uuid.uuid4().hex[:6]}", folder)
-            _fill(kube, space, objects)
-            floor = measure_floor(kube, [core_path("configmaps", namespace=space.namespace)], folder)
-            report.add("floor: list, dump, write, commit, push", floor.total, "s", note=str(floor))
-            what = f"{objects} ConfigMaps of 1 KB"
-            idle = store_memory(operator)
-            space.provider()
-            first_replay(report, operator, space, what=what, floor=floor, bar=1.2)
-            settled(operator, space)
-            kept = (store_memory(operator) - idle) / objects * 10_000 / 2**20
-            report.add("store memory for 10,000 objects that rest", kept, "MB")
-            _restarts(report, operator, space, floor)
-            _latency(report, operator, space, folder)
-        finally:
-            if operator.running:
-                operator.stop()
+    with installation(folder) as (operator, space):
+        _fill(space.kube, space, objects)
+        floor = measure_floor(space.kube, [core_path("configmaps", namespace=space.namespace)], folder)
+        report.add("floor: list, dump, write, commit, push", floor.total, "s", note=str(floor))
+        what = f"{objects} ConfigMaps of 1 KB"
+        idle = store_memory(operator)
+        space.provider()
+        first_replay(report, operator, space, what=what, floor=floor, bar=1.2)
+        settled(operator, space)
+        kept = (store_memory(operator) - idle) / objects * 10_000 / 2**20
+        report.add("store memory for 10,000 objects that rest", kept, "MB")
+        _restarts(report, operator, space, floor)
+        _latency(report, operator, space, folder)
 
 
 def _fill(kube: Kube, space: Workspace, objects: int) -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ import orjson
 import pyrage
 
 from reverser.trust.sealing import SECRET_REGEX, find_sops
+from tests.bench.installation import installation
 from tests.bench.pipeline import WAIT_SECONDS, settled
 from tests.bench.report import Report, timed
-from tests.e2e.cluster import running_cluster, wait_for_cluster
 from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace, until
 
@@ -28,41 +27,31 @@ SECRETS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}
 def run(report: Report, folder: Path, objects: int) -> None:
     """First replay of so many Secrets, a restart, a flushed store, and a changed recipient set."""
     recipients = [str(pyrage.x25519.Identity.generate().to_public()) for _ in range(2)]
-    with running_cluster(folder) as kubeconfig:
-        kube = wait_for_cluster(kubeconfig)
-        operator = Operator(folder / "state", kubeconfig)
-        operator.start()
-        try:
-            space = Workspace(kube, f"bench-{uuid.uuid4().hex[:6]}", folder)
-            bodies = [_body(number) for number in range(objects)]
-            with ThreadPoolExecutor(8) as pool:
-                list(pool.map(lambda body: kube.create(space.path("secrets"), body), bodies))
-            floor = _plain_runs(bodies, folder / "floor", recipients[0])
-            report.add(f"floor: {objects} plain runs of sops", floor, "s", note=f"{_parallel()} at a time")
-            space.provider()
-            space.target(encryption=_encryption(recipients[:1]))
-            until(
-                lambda: space.is_condition("gittargets", "gt", "Validated", "True"), "Validated", WAIT_SECONDS
+    with installation(folder) as (operator, space):
+        bodies = [_body(number) for number in range(objects)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda body: space.kube.create(space.path("secrets"), body), bodies))
+        floor = _plain_runs(bodies, folder / "floor", recipients[0])
+        report.add(f"floor: {objects} plain runs of sops", floor, "s", note=f"{_parallel()} at a time")
+        space.provider()
+        space.target(encryption=_encryption(recipients[:1]))
+        until(lambda: space.is_condition("gittargets", "gt", "Validated", "True"), "Validated", WAIT_SECONDS)
+        with timed() as first:
+            space.rule((SECRETS,))
+            until(lambda: space.git.tip(), "the first commit", WAIT_SECONDS)
+        report.add(f"first replay of {objects} Secrets", first.wall, "s", note=space.subjects()[0])
+        report.add("first replay of Secrets / plain runs of sops", first.wall / floor, "x", bar=3.0)
+        _unchanged(report, operator, space)
+        commits = len(space.subjects())
+        with timed() as changed:
+            space.kube.patch(
+                f"/apis/configbutler.ai/v1alpha3/namespaces/{space.namespace}/gittargets/gt",
+                {"spec": {"encryption": _encryption(recipients)}},
             )
-            with timed() as first:
-                space.rule((SECRETS,))
-                until(lambda: space.git.tip(), "the first commit", WAIT_SECONDS)
-            report.add(f"first replay of {objects} Secrets", first.wall, "s", note=space.subjects()[0])
-            report.add("first replay of Secrets / plain runs of sops", first.wall / floor, "x", bar=3.0)
-            _unchanged(report, operator, space)
-            commits = len(space.subjects())
-            with timed() as changed:
-                space.kube.patch(
-                    f"/apis/configbutler.ai/v1alpha3/namespaces/{space.namespace}/gittargets/gt",
-                    {"spec": {"encryption": _encryption(recipients)}},
-                )
-                until(lambda: len(space.subjects()) > commits, "sealed for two", WAIT_SECONDS)
-            report.add("another recipient: all sealed again / plain runs", changed.wall / floor, "x", bar=3.0)
-            settled(operator, space)
-            report.add("commits for it", len(space.subjects()) - commits, "", bar=1.0)
-        finally:
-            if operator.running:
-                operator.stop()
+            until(lambda: len(space.subjects()) > commits, "sealed for two", WAIT_SECONDS)
+        report.add("another recipient: all sealed again / plain runs", changed.wall / floor, "x", bar=3.0)
+        settled(operator, space)
+        report.add("commits for it", len(space.subjects()) - commits, "", bar=1.0)
 
 
 def _unchanged(report: Report, operator: Operator, space: Workspace) -> None:

@@ -228,15 +228,15 @@ def test_a_broken_installation_is_examined_to_the_end(
     assert all(f.remedy for f in found)
 
 
-def test_the_command_says_what_is_wrong(sandbox: SandboxServer, tmp_path: Path) -> None:
-    """`manage.py doctor` on an empty cluster: findings on the screen, exit code 1, no traceback."""
+def _doctor(kubeconfig: Path, state: Path) -> subprocess.CompletedProcess[str]:
+    """`manage.py doctor` as a person runs it."""
+    manage = Path(__file__).resolve().parents[2] / "manage.py"
     environment = {
         "PATH": os.environ["PATH"],
-        "KUBECONFIG": str(sandbox.kubeconfig_path),
-        "REVERSER_STATE_DIR": str(tmp_path / "state"),
+        "KUBECONFIG": str(kubeconfig),
+        "REVERSER_STATE_DIR": str(state),
     }
-    manage = Path(__file__).resolve().parents[2] / "manage.py"
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, str(manage), "doctor"],
         env=environment,
         capture_output=True,
@@ -244,6 +244,11 @@ def test_the_command_says_what_is_wrong(sandbox: SandboxServer, tmp_path: Path) 
         timeout=60,
         check=False,
     )
+
+
+def test_the_command_says_what_is_wrong(sandbox: SandboxServer, tmp_path: Path) -> None:
+    """`manage.py doctor` on an empty cluster: findings on the screen, exit code 1, no traceback."""
+    done = _doctor(sandbox.kubeconfig_path, tmp_path / "state")
     assert done.returncode == 1, done.stderr
     assert "gittargets.configbutler.ai is not installed" in done.stdout
     assert "Traceback" not in done.stderr
@@ -255,20 +260,7 @@ def test_an_unusable_kubeconfig_is_a_finding(content: str | None, tmp_path: Path
     kubeconfig = tmp_path / "kubeconfig"
     if content is not None:
         kubeconfig.write_text(content)
-    environment = {
-        "PATH": os.environ["PATH"],
-        "KUBECONFIG": str(kubeconfig),
-        "REVERSER_STATE_DIR": str(tmp_path / "state"),
-    }
-    manage = Path(__file__).resolve().parents[2] / "manage.py"
-    done = subprocess.run(
-        [sys.executable, str(manage), "doctor"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = _doctor(kubeconfig, tmp_path / "state")
     assert done.returncode == 1, done.stderr
     assert "FAIL  cluster" in done.stdout
     assert "FAIL  redis" in done.stdout

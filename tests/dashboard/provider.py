@@ -10,16 +10,17 @@ import contextlib
 import hashlib
 import json
 import secrets
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from tests import loopback
 
 CLIENT = "reverser"
 SECRET = "a secret of the client, long enough to sign with"
@@ -158,13 +159,5 @@ def _handler(provider: Provider) -> type[BaseHTTPRequestHandler]:
 def serving() -> Iterator[Provider]:
     """A provider for the time of the block."""
     provider = Provider()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(provider))
-    provider.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with loopback.serving(_handler(provider)) as provider.port:
         yield provider
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=10)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from reverser.supervision.processes import Supervisor
 from tests.e2e.cluster import audited_programs, wait_for_cluster
 from tests.e2e.operator import Operator, free_port
 from tests.e2e.workspace import Workspace, until
+from tests.loopback import receiving
 
 Event = dict[str, Any]
 AT_ONCE = 6
@@ -67,26 +67,14 @@ class Relay:
     """What the operator has taken."""
 
     def __post_init__(self) -> None:
-        relay = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                status = relay.take(json.loads(body)["items"])
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._closing = contextlib.ExitStack()
+        self._listens = self._closing.enter_context(
+            receiving(lambda body: self.take(json.loads(body)["items"]))
+        )
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/audit-webhook"
+        return f"http://127.0.0.1:{self._listens}/audit-webhook"
 
     def take(self, events: list[Event]) -> int:
         """The status for the sender: that of what goes on at once."""
@@ -135,8 +123,7 @@ class Relay:
         until(check, f"the operator knows of {user}'s {verb}")
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._closing.close()
 
 
 class Person:

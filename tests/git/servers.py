@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from tests import needs
+from tests.loopback import serving
 
 
 @dataclass
@@ -148,30 +149,15 @@ def _handler(state: GitHttp) -> type[http.server.BaseHTTPRequestHandler]:
     return Handler
 
 
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that gives up in mid-answer is part of the tests."""
-
-
 @contextlib.contextmanager
 def git_http(root: Path, *, tls: ssl.SSLContext | None = None) -> Iterator[GitHttp]:
     """Serve the bare repositories of a folder; change the yielded state to change its behaviour."""
     state = GitHttp(root, scheme="https" if tls else "http")
-    server = _Server(("127.0.0.1", 0), _handler(state))
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True)
-    state.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield state
-    finally:
-        state.stopped.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(_handler(state), tls=tls) as state.port:
+        try:
+            yield state
+        finally:
+            state.stopped.set()
 
 
 @dataclass(frozen=True)

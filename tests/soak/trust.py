@@ -8,18 +8,17 @@ trusted for a while, then the old one is not.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import itertools
 import ssl
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 from reverser.sandbox.pki import Authority, KeyPair
+from tests.loopback import receiving
 
 TAKEN_SECONDS = 60.0
 POST_SECONDS = 5.0
@@ -42,31 +41,17 @@ class Trust:
         self._publish(self._authority.serving(), [self._authority])
         self._context = self._sender([self._authority], self._client)
         self.sent = 0
-        trust = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                self.send_response(trust.pass_on(body))
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._closing = contextlib.ExitStack()
+        self._listens = self._closing.enter_context(receiving(self.pass_on))
 
     @property
     def url(self) -> str:
         """Where the API server sends its audit events."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/audit-webhook"
+        return f"http://127.0.0.1:{self._listens}/audit-webhook"
 
     def close(self) -> None:
         """Take no more events."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._closing.close()
 
     def pass_on(self, body: bytes) -> int:
         """The status for the sender: 200 once a web has taken the events."""

@@ -6,7 +6,6 @@ import base64
 import contextlib
 import http.server
 import json
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from reverser.trust.urls import parse_repository_url
 from reverser.trust.values import redact
 from tests.git.helpers import bare
 from tests.git.servers import Authority, git_http, make_authority
+from tests.loopback import serving
 
 KEY = rsa.generate_private_key(65537, 2048)
 PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -96,18 +96,8 @@ def github(authority: Authority) -> Iterator[GitHub]:
 
         do_GET = do_POST
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.socket = authority.context().wrap_socket(server.socket, server_side=True)
-    state.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler, tls=authority.context()) as state.port:
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture(scope="module")
