@@ -3,9 +3,17 @@
 The library reads its tables while it is being made, before any signal a program could wait in, and ends where
 they are missing. Here the health server is opened first and the database waited for, so that processes may
 start in any order.
+
+Celery's answer to a signal is to save the schedule, for which it makes another scheduler while this one is
+still waiting. So a signal that comes meanwhile ends the process at once: there is nothing to save yet.
 """
 
 from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from django_celery_beat.schedulers import DatabaseScheduler
 
@@ -14,8 +22,24 @@ class WaitingScheduler(DatabaseScheduler):  # type: ignore[misc]
     """``DatabaseScheduler`` that waits for its tables."""
 
     def setup_schedule(self) -> None:
-        """Called once, when the first tick needs the schedule."""
+        """Called while the scheduler is made; by a second one too, where a signal comes at its very end."""
         from reverser.workerprocess import prepare_beat
 
-        prepare_beat()
-        super().setup_schedule()
+        with _ended_by_signals():
+            prepare_beat()
+            super().setup_schedule()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGINT end the process during the block, and mean what they meant after it."""
+    known = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in known.items():
+            signal.signal(number, handler)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from functools import cache
 
 from django.db import connection
 
@@ -73,6 +74,16 @@ def drain() -> None:
     tasks.drain(seconds=DRAIN_SECONDS)
 
 
+@cache
+def _open_beat() -> None:
+    """Beat's checks and health server, once."""
+    from reverser.webprocess import database_check, redis_check
+
+    PROCESS.add("database", latched(database_check))
+    PROCESS.add("redis", latched(redis_check))
+    _open_health("beat")
+
+
 def prepare_beat() -> None:
     """Open the health server, wait for the database, and register the periodic tasks.
 
@@ -81,11 +92,8 @@ def prepare_beat() -> None:
     from django.db.utils import DatabaseError
 
     from reverser.schedule import ensure_schedule
-    from reverser.webprocess import database_check, redis_check
 
-    PROCESS.add("database", latched(database_check))
-    PROCESS.add("redis", latched(redis_check))
-    _open_health("beat")
+    _open_beat()
     told = False
     while True:
         try:

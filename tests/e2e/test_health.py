@@ -165,6 +165,16 @@ def test_beat_waits_for_its_tables(kubeconfig: Path, tmp_path: Path, valkey: str
         assert beat.end(within=20) == 0
 
 
+def test_beat_ends_while_it_waits(kubeconfig: Path, tmp_path: Path, valkey: str) -> None:
+    """Told to end before its tables are there, beat ends in an orderly way and complains of nothing else."""
+    port = int(valkey.rsplit(":", 1)[1].partition("/")[0])
+    with started(tmp_path, kubeconfig, port, ("beat",)) as running:
+        beat = running["beat"]
+        until(lambda: beat.ask("/readyz")[0] == 500, seconds=60, what=beat.log.read_text)
+        assert beat.end(within=20) == 0
+        assert "critical" not in beat.log.read_text()
+
+
 @pytest.mark.parametrize("kind", ["web", "watcher"])
 def test_an_address_that_is_taken_ends_the_process(
     kind: str, kubeconfig: Path, tmp_path: Path, valkey: str
