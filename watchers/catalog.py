@@ -7,7 +7,6 @@ fails as a whole changes nothing.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
@@ -17,7 +16,8 @@ from reverser.store.model import TypeRef
 from watchers import metrics
 from watchers.defaults import Node, builtin_table
 from watchers.discovery import scan
-from watchers.registry import Registry, Verdict, judge, transitions
+from watchers.lifecycle import Lives, Transition, advance
+from watchers.registry import Registry, TypeKey, Verdict, judge
 from watchers.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,11 @@ class Catalog:
         self._tables: dict[str, Mapping[str, Node | None]] = {}
         """Defaults by version, by name of the definition."""
         self._failing = False
+        self._lives = Lives()
+        self._refused: Mapping[TypeKey, str] = {}
+        """What was last told of refused types."""
+        self._first: frozenset[TypeKey] = frozenset()
+        """Types of the first catalog: one line told their number, so they are no news one by one."""
         self.registry = Registry()
 
     def trigger(self) -> None:
@@ -52,12 +57,23 @@ class Catalog:
         """Refreshes until cancelled."""
         while True:
             await self.refresh()
-            wait = self._pause()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._trigger.wait()
+            if await self._triggered(self._pause()):
                 await asyncio.sleep(self._timing.debounce)
             self._trigger.clear()
+
+    async def _triggered(self, seconds: float) -> bool:
+        """Whether a trigger came within that time, in which types may become settled."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (now := loop.time()) < end:
+            settled = self._lives.next_settled(self._timing.settle)
+            try:
+                async with asyncio.timeout_at(end if settled is None else min(end, max(settled, now))):
+                    await self._trigger.wait()
+                return True
+            except TimeoutError:
+                self._tell(self.registry, loop.time())
+        return False
 
     def _pause(self) -> float:
         """Until the next refresh, which is at the latest when the grace of a missing type ends."""
@@ -84,10 +100,12 @@ class Catalog:
         if self._failing:
             log.info("the API catalog can be read again")
         self._failing = False
-        before, self.registry = self.registry, judge(self.registry, facts, loop.time())
+        now = loop.time()
+        before, self.registry = self.registry, judge(self.registry, facts, now)
         changed = before.revision != self.registry.revision
         metrics.CATALOG_REFRESH.labels("changed" if changed else "unchanged").inc()
         self._report(before)
+        self._tell(before, now)
         if changed:
             self._on_change()
 
@@ -100,15 +118,30 @@ class Catalog:
             log.warning("discovery of %s is degraded; its types keep their last facts", "/".join(pair))
         for pair in sorted(before.degraded - now.degraded):
             log.info("discovery of %s recovered", "/".join(pair))
-        if before.ready:
-            for transition, record in transitions(before, now):
-                log.info("%s %s (%s)", transition, record.group_resource, record.summary)
-        refused = sum(1 for record in now.records.values() if record.verdict is Verdict.REFUSED)
-        metrics.CATALOG_RESOURCES.labels("excluded").set(refused)
-        metrics.CATALOG_RESOURCES.labels("allowed").set(len(now.records) - refused)
+        refused = {key: r.summary for key, r in now.records.items() if r.verdict is Verdict.REFUSED}
+        for key in sorted(refused.keys()):
+            if self._refused.get(key) != refused[key]:
+                log.debug("%s: %s", now.records[key].group_resource, refused[key])
+        self._refused = refused
+        log.debug("discovery: %d types at revision %d", len(now.records), now.revision)
+        metrics.CATALOG_RESOURCES.labels("excluded").set(len(refused))
+        metrics.CATALOG_RESOURCES.labels("allowed").set(len(now.records) - len(refused))
         metrics.CATALOG_GROUP_VERSIONS.labels("degraded").set(len(now.degraded))
         metrics.CATALOG_GROUP_VERSIONS.labels("trusted").set(now.trusted)
         metrics.CATALOG_GENERATION.set(now.revision)
+
+    def _tell(self, before: Registry, now: float) -> None:
+        """What happened to single types since ``before``, in the log and as numbers."""
+        if not before.ready:
+            self._first = frozenset(self.registry.records)
+        self._lives, told = advance(self._lives, before, self.registry, now, settle=self._timing.settle)
+        for transition, record in told:
+            metrics.CATALOG_TRANSITIONS.labels(transition.value).inc()
+            known = transition is Transition.ACTIVATED and record.key in self._first
+            level = logging.DEBUG if known else logging.INFO
+            log.log(level, "%s %s (%s)", transition, record.group_resource, record.summary)
+            if known or transition is Transition.REMOVED:
+                self._first -= {record.key}
 
     def defaults(self, kind: TypeRef) -> Node | None:
         """Known server defaults of a type as they are now: of its definition, else of the built-in table.

@@ -24,6 +24,9 @@ CATALOG_REFRESH = Counter("api_catalog_refresh", "Discovery refreshes", ["outcom
 CATALOG_SECONDS = Histogram(
     "api_catalog_refresh_duration_seconds", "Duration of a discovery refresh", namespace=_PREFIX
 )
+CATALOG_TRANSITIONS = Counter(
+    "api_catalog_transitions", "What happened to served types", ["transition"], namespace=_PREFIX
+)
 WATCHED_TYPES = Gauge(
     "watched_types",
     "Types a target watches",

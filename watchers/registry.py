@@ -45,16 +45,6 @@ class Reason(StrEnum):
     DENIED = "denied-by-policy"
 
 
-class Transition(StrEnum):
-    """How a type changed between two judgements, for logs."""
-
-    ACTIVATED = "TypeActivated"
-    WOBBLING = "TypeWobbling"
-    RECOVERED = "TypeRecovered"
-    REMOVED = "TypeRemoved"
-    REFUSED = "TypeRefused"
-
-
 TypeKey = tuple[str, str, str, str]
 """Group, version, resource, kind."""
 
@@ -253,26 +243,6 @@ def _identities(
         kinds.setdefault((r.group, r.version, r.kind), set()).add(r.resource)
         names.setdefault((r.group, r.version, r.resource), set()).add(r.kind)
     return kinds, names
-
-
-def transitions(before: Registry, after: Registry) -> tuple[tuple[Transition, TypeRecord], ...]:
-    """What happened to types between two registries; a type that is new and refused is silent."""
-    found: list[tuple[Transition, TypeRecord]] = []
-    for key, record in sorted(after.records.items()):
-        old = before.records.get(key)
-        was = old.verdict if old is not None else None
-        if record.verdict is was:
-            continue
-        if record.verdict is Verdict.RETAINED:
-            found.append((Transition.WOBBLING, record))
-        elif record.verdict is Verdict.FOLLOWABLE:
-            found.append((Transition.RECOVERED if was is Verdict.RETAINED else Transition.ACTIVATED, record))
-        elif old is not None:
-            found.append((Transition.REFUSED, record))
-    for key, record in sorted(before.records.items()):
-        if key not in after.records and record.live:
-            found.append((Transition.REMOVED, record))
-    return tuple(found)
 
 
 def _key(resource: Resource) -> TypeKey:

@@ -42,6 +42,8 @@ class Timing:
     claim: float = 2.0
     discovery: float = 30.0
     debounce: float = 1.0
+    settle: float = 5.0
+    """How long a type must be followable without a gap before it is told as activated."""
     secrets: float = 15.0
     sealing_first: float = 10.0
     sealing_max: float = 300.0
