@@ -8,6 +8,7 @@ clear complaint about the Secret instead of a failed connection. Messages name k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,8 +35,11 @@ CLIENT_CERT_KEYS = ("tls.crt", "tlsClientCertData", "certFile")
 CLIENT_KEY_KEYS = ("tls.key", "tlsClientCertKey", "keyFile")
 APP_ID_KEYS = ("githubAppID", "githubAppId")
 APP_INSTALLATION_KEYS = ("githubAppInstallationID", "githubAppInstallationId")
+APP_OWNER_KEYS = ("githubAppInstallationOwner",)
 APP_PRIVATE_KEYS = ("githubAppPrivateKey",)
 APP_BASE_URL_KEYS = ("githubAppBaseURL", "githubAppEnterpriseBaseUrl")
+_LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_API = re.compile(r"https://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,10 @@ class Bearer:
 
 @dataclass(frozen=True, slots=True)
 class GitHubApp:
-    """A GitHub App's key; an installation token is minted from it for each operation."""
+    """A GitHub App's key; an installation token is minted from it for each operation.
+
+    Either ``installation_id`` is set, or ``owner``: the organization or user where the App is installed.
+    """
 
     app_id: str
     installation_id: str
@@ -75,6 +82,7 @@ class GitHubApp:
     base_url: str = "https://api.github.com"
     ca: bytes = b""
     """PEM of the authority to trust for ``base_url``; empty = the system's."""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +179,7 @@ def _login(reader: _Reader, *, tls: Tls, url: RepositoryUrl) -> Login:
             raise reader.malformed("key 'username' must not contain ':'")
         return Basic(username, SecretValue(password.encode()))
     if reader.first(APP_ID_KEYS)[0] or reader.first(APP_PRIVATE_KEYS)[0]:
-        return _github_app(reader, tls)
+        return _github_app(reader, tls=tls, url=url)
     token = reader.text(("bearerToken",))
     if token:
         return Bearer(SecretValue(token.encode()))
@@ -192,29 +200,50 @@ def _open_ssh_key(reader: _Reader, name: str, key: bytes) -> SecretValue:
     return SecretValue(private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
 
 
-def _github_app(reader: _Reader, tls: Tls) -> GitHubApp:
+def _github_app(reader: _Reader, *, tls: Tls, url: RepositoryUrl) -> GitHubApp:
     app_id = reader.text(APP_ID_KEYS)
-    installation = reader.text(APP_INSTALLATION_KEYS)
     key_name, key = reader.first(APP_PRIVATE_KEYS)
-    for value, keys in (
-        (app_id, APP_ID_KEYS),
-        (installation, APP_INSTALLATION_KEYS),
-        (key, APP_PRIVATE_KEYS),
-    ):
+    for value, keys in ((app_id, APP_ID_KEYS), (key, APP_PRIVATE_KEYS)):
         if not value:
             raise reader.malformed(f"a GitHub App needs key '{keys[0]}' too")
-    if not app_id.isalnum() or not installation.isdigit():
-        raise reader.malformed("githubAppID and githubAppInstallationID must be plain identifiers")
+    installation, owner = _installation(reader, url)
+    if not app_id.isalnum() or not app_id.isascii():
+        raise reader.malformed(f"key '{APP_ID_KEYS[0]}' must be a plain identifier")
     try:
         private = load_pem_private_key(key, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise reader.malformed(f"key {key_name!r} is not an unencrypted PEM private key") from None
     if not isinstance(private, RSAPrivateKey):
         raise reader.malformed(f"key {key_name!r} is no RSA key, as GitHub gives out")
+    base_name, _ = reader.first(APP_BASE_URL_KEYS)
     base = reader.text(APP_BASE_URL_KEYS).rstrip("/") or "https://api.github.com"
-    if not base.startswith("https://"):
-        raise reader.malformed(f"key '{APP_BASE_URL_KEYS[0]}' must be an https URL")
-    return GitHubApp(app_id, installation, SecretValue(key), base, tls.ca)
+    if not _API.fullmatch(base):
+        raise reader.malformed(
+            f"key {base_name!r} must be an https URL without user and query, such as https://HOST/api/v3"
+        )
+    return GitHubApp(app_id, installation, SecretValue(key), base, tls.ca, owner)
+
+
+def _installation(reader: _Reader, url: RepositoryUrl) -> tuple[str, str]:
+    """The installation's id, or whose it is: Flux writes one or the other, and Argo CD may write neither and
+    mean the owner of the repository."""
+    installation, owner = reader.text(APP_INSTALLATION_KEYS), reader.text(APP_OWNER_KEYS)
+    if installation and owner:
+        raise reader.malformed(f"keep one of the keys '{APP_INSTALLATION_KEYS[0]}' and '{APP_OWNER_KEYS[0]}'")
+    if installation:
+        if not (installation.isdigit() and installation.isascii()):
+            raise reader.malformed(f"key '{APP_INSTALLATION_KEYS[0]}' must be a number")
+        return installation, ""
+    if owner:
+        if not _LOGIN.fullmatch(owner):
+            raise reader.malformed(f"key '{APP_OWNER_KEYS[0]}' must be the login of an organization or user")
+        return "", owner
+    owner = url.path.strip("/").partition("/")[0]
+    if not url.web or not _LOGIN.fullmatch(owner):
+        raise reader.malformed(
+            f"a GitHub App needs key '{APP_INSTALLATION_KEYS[0]}' or '{APP_OWNER_KEYS[0]}' too"
+        )
+    return "", owner
 
 
 def _tls(reader: _Reader) -> Tls:

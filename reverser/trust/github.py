@@ -2,26 +2,21 @@
 
 A token lives for an hour; a push with one that expired in between fails with 401. So a token is used only
 while it has ten minutes left, and is forgotten when an operation with it fails. Tokens live in
-this process' memory alone. What a server answers is foreign: whatever it is, it is no bug of ours, and no
-redirect carries the App's own token to another server.
+this process' memory alone. Where only the owner of an installation is known, it is looked up at each minting
+and not kept: an App that is removed and installed again has another id. What a server answers is foreign:
+whatever it is, it is no bug of ours.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import http.client
 import json
-import ssl
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from email.message import Message
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -30,62 +25,17 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from reverser.errors import RemoteUnavailable, SecretMalformed
 from reverser.trust.credentials import GitHubApp
-from reverser.trust.redirects import NoRedirect
+from reverser.trust.forge import Answer, Call, call
 from reverser.trust.values import SecretValue
 
 _MARGIN = 600.0
-_TIMEOUT = 20.0
-_LIMITED_WAIT, _LONGEST_WAIT = 60.0, 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What an API said. ``retry_after`` is the wait in seconds that it asked for, None where it did not."""
-
-    status: int
-    body: bytes = b""
-    retry_after: float | None = None
-
-
-Post = Callable[[str, str, bytes], Answer]
-"""Posts to a URL with a bearer token, trusting a CA (PEM, empty = the system's)."""
-
-
-def _post(url: str, jwt: str, ca: bytes) -> Answer:
-    context = ssl.create_default_context(cadata=ca.decode("ascii", "replace") if ca else None)
-    request = urllib.request.Request(  # noqa: S310 - the scheme was checked to be https
-        url,
-        method="POST",
-        headers={"Authorization": f"Bearer {jwt}", "Accept": "application/vnd.github+json"},
-    )
-    opener = urllib.request.build_opener(NoRedirect(), urllib.request.HTTPSHandler(context=context))
-    try:
-        with opener.open(request, timeout=_TIMEOUT) as answer:
-            return Answer(answer.status, answer.read(1 << 16))
-    except urllib.error.HTTPError as error:
-        with error:
-            return Answer(error.code, retry_after=_asked_wait(error.headers))
-    except (OSError, http.client.HTTPException, ValueError):
-        raise RemoteUnavailable("the GitHub API does not answer; no App token could be obtained") from None
-
-
-def _asked_wait(headers: Message) -> float | None:
-    """GitHub limits with 403 or 429 and says until when in one of two headers."""
-    after, left = headers.get("Retry-After", ""), headers.get("X-RateLimit-Remaining", "")
-    if after.strip().isdigit():
-        return min(float(after), _LONGEST_WAIT)
-    if left.strip() != "0":
-        return None
-    reset = headers.get("X-RateLimit-Reset", "").strip()
-    wait = float(reset) - time.time() if reset.isdigit() else _LIMITED_WAIT
-    return min(max(wait, 1.0), _LONGEST_WAIT)
 
 
 class TokenSource:
     """Tokens by App installation; safe to share between threads."""
 
-    def __init__(self, *, post: Post = _post, clock: Callable[[], float] = time.time) -> None:
-        self._post = post
+    def __init__(self, *, call: Call = call, clock: Callable[[], float] = time.time) -> None:
+        self._call = call
         self._clock = clock
         self._lock = threading.Lock()
         self._minting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -121,19 +71,70 @@ class TokenSource:
             self._tokens.pop(_cache_key(app), None)
 
     def _mint(self, app: GitHubApp) -> tuple[SecretValue, float]:
-        url = f"{app.base_url}/app/installations/{app.installation_id}/access_tokens"
-        answer = self._post(url, app_jwt(app, now=int(self._clock())), app.ca)
-        if answer.status in (401, 403, 404) and answer.retry_after is None:
+        jwt = app_jwt(app, now=int(self._clock()))
+        installation = app.installation_id or self._installation_of(app, jwt)
+        url = f"{app.base_url}/app/installations/{installation}/access_tokens"
+        answer = self._call("POST", url, jwt, app.ca)
+        if _refuses(answer) or _is_missing(answer):
             raise SecretMalformed(
-                f"GitHub refuses the App {app.app_id} or its installation {app.installation_id} "
-                f"(HTTP {answer.status}): check githubAppID, githubAppInstallationID and githubAppPrivateKey"
+                f"GitHub refuses the App or its installation (HTTP {answer.status}): check that it is still "
+                f"installed and not suspended, and keys githubAppID, {_names(app)} and githubAppPrivateKey"
             )
         if answer.status != 201:
-            raise RemoteUnavailable(
-                f"the GitHub API answered HTTP {answer.status} instead of an App token",
-                retry_after=answer.retry_after,
-            )
+            raise _no_answer(answer, "an App token")
         return _token_of(answer.body)
+
+    def _installation_of(self, app: GitHubApp, jwt: str) -> str:
+        """The id of the installation at ``app.owner``, which may be an organization or a user."""
+        for owners in ("orgs", "users"):
+            answer = self._call("GET", f"{app.base_url}/{owners}/{app.owner}/installation", jwt, app.ca)
+            if _refuses(answer):
+                raise SecretMalformed(
+                    f"GitHub refuses the App (HTTP {answer.status}): check keys githubAppID and "
+                    "githubAppPrivateKey"
+                )
+            if answer.status == 200:
+                return _installation_in(answer.body)
+            if not _is_missing(answer):
+                raise _no_answer(answer, "the App's installation")
+        raise SecretMalformed(
+            "GitHub knows no installation of the App at its owner (HTTP 404): install the App there, or "
+            f"check key {_names(app)}"
+        )
+
+
+def _refuses(answer: Answer) -> bool:
+    return answer.status in (401, 403) and answer.retry_after is None
+
+
+def _is_missing(answer: Answer) -> bool:
+    return answer.status == 404 and answer.retry_after is None
+
+
+def _names(app: GitHubApp) -> str:
+    """What says which installation is meant, for a message."""
+    return (
+        "githubAppInstallationID"
+        if app.installation_id
+        else "githubAppInstallationOwner (without it, the owner in spec.url counts)"
+    )
+
+
+def _no_answer(answer: Answer, what: str) -> RemoteUnavailable:
+    return RemoteUnavailable(
+        f"the GitHub API answered HTTP {answer.status} instead of {what}", retry_after=answer.retry_after
+    )
+
+
+def _installation_in(body: bytes) -> str:
+    """Raises RemoteUnavailable for anything but an installation."""
+    try:
+        found = json.loads(body)["id"]
+    except (ValueError, LookupError, TypeError):
+        found = None
+    if not isinstance(found, int) or isinstance(found, bool) or found <= 0:
+        raise RemoteUnavailable("the GitHub API answered something that is no installation")
+    return str(found)
 
 
 def _token_of(body: bytes) -> tuple[SecretValue, float]:
@@ -149,7 +150,8 @@ def _token_of(body: bytes) -> tuple[SecretValue, float]:
 
 
 def _cache_key(app: GitHubApp) -> str:
-    parts = (app.base_url.encode(), app.installation_id.encode(), app.private_key.reveal())
+    names = (app.base_url, app.app_id, app.installation_id, app.owner.lower())
+    parts = [*(name.encode() for name in names), app.private_key.reveal()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 

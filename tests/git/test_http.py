@@ -20,7 +20,8 @@ from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository, Deadlines, PushResult, list_remote
 from reverser.errors import RemoteUnavailable
 from reverser.trust.credentials import Credentials, parse_credentials
-from reverser.trust.github import Answer, TokenSource
+from reverser.trust.forge import Answer
+from reverser.trust.github import TokenSource
 from reverser.trust.urls import parse_repository_url
 from tests.git.helpers import ALICE, OPERATOR, WHEN, bare, git, hook, human_commit
 from tests.git.servers import Authority, GitHttp, git_http, make_authority
@@ -141,12 +142,12 @@ def test_github_app_token(server: GitHttp, tmp_path: Path) -> None:
     app = secret(server.url(), githubAppID="12", githubAppInstallationID="34", githubAppPrivateKey=pem)
     calls = []
 
-    def post(url: str, jwt: str, ca: bytes) -> Answer:
+    def call(method: str, url: str, jwt: str, ca: bytes) -> Answer:
         calls.append(url)
         return Answer(201, b'{"token": "ghs_x", "expires_at": "2999-01-01T00:00:00Z"}')
 
     server.basic = ("x-access-token", "ghs_x")
-    remote = Remote(parse_repository_url(server.url()), app, tokens=TokenSource(post=post))
+    remote = Remote(parse_repository_url(server.url()), app, tokens=TokenSource(call=call))
     write(remote, tmp_path / "c")
     assert calls == ["https://api.github.com/app/installations/34/access_tokens"]
 

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from reverser.errors import RemoteUnavailable, SecretMalformed
 from reverser.trust.credentials import Basic, Bearer, Credentials, GitHubApp, SshKey, parse_credentials
-from reverser.trust.github import Answer, TokenSource
+from reverser.trust.forge import Answer
+from reverser.trust.github import TokenSource
 from reverser.trust.urls import parse_repository_url
 from reverser.trust.values import redact
 from tests.git.servers import make_authority
@@ -77,7 +78,7 @@ def test_passphrases(entry: str, other: str) -> None:
         ({"identity": PLAIN}, "spec.url is an https URL, but the Secret holds an SSH private key"),
         ({"ca.crt": b"nonsense", "bearerToken": b"t"}, "'ca.crt' holds no PEM certificate"),
         ({"tls.key": RSA_PEM, "bearerToken": b"t"}, "a client certificate needs key 'tls.crt' too"),
-        ({"githubAppID": b"1"}, "a GitHub App needs key 'githubAppInstallationID' too"),
+        ({"githubAppID": b"1"}, "a GitHub App needs key 'githubAppPrivateKey' too"),
         (
             {"githubAppID": b"1", "githubAppInstallationID": b"2", "githubAppPrivateKey": PLAIN_PKCS8},
             "'githubAppPrivateKey' is no RSA key",
@@ -185,11 +186,11 @@ def test_tokens_are_kept_until_shortly_before_they_expire() -> None:
     """107: a token with less than ten minutes left is replaced, and so is a forgotten one."""
     now, calls = [1_000_000.0], []
 
-    def post(url: str, jwt: str, ca: bytes) -> Answer:
+    def call(method: str, url: str, jwt: str, ca: bytes) -> Answer:
         calls.append(jwt)
         return Answer(201, b'{"token": "t%d", "expires_at": "1970-01-12T14:46:40Z"}' % len(calls))
 
-    source = TokenSource(post=post, clock=lambda: now[0])
+    source = TokenSource(call=call, clock=lambda: now[0])
     assert [source.token(app()).reveal(), source.token(app()).reveal()] == [b"t1", b"t1"]
     now[0] = 1_003_300.0
     assert source.token(app()).reveal() == b"t2"
@@ -200,7 +201,7 @@ def test_tokens_are_kept_until_shortly_before_they_expire() -> None:
 def test_a_limited_app_waits() -> None:
     """107: GitHub limits with 403 too; only without a wish to wait does it mean that the App is refused."""
     with pytest.raises(RemoteUnavailable) as caught:
-        TokenSource(post=lambda url, jwt, ca: Answer(403, retry_after=30.0)).token(app())
+        TokenSource(call=lambda method, url, jwt, ca: Answer(403, retry_after=30.0)).token(app())
     assert caught.value.retry_after == 30.0
 
 
@@ -220,7 +221,7 @@ def test_a_limited_app_waits() -> None:
 def test_garbage_is_no_token(body: bytes) -> None:
     """A server that answers anything but a token is broken, and asked again later."""
     with pytest.raises(RemoteUnavailable):
-        TokenSource(post=lambda url, jwt, ca: Answer(201, body)).token(app())
+        TokenSource(call=lambda method, url, jwt, ca: Answer(201, body)).token(app())
 
 
 @pytest.mark.parametrize(
@@ -229,4 +230,4 @@ def test_garbage_is_no_token(body: bytes) -> None:
 def test_refused_apps_and_broken_servers(status: int, error: type[Exception]) -> None:
     """A refused App needs a person; a broken server does not."""
     with pytest.raises(error):
-        TokenSource(post=lambda url, jwt, ca: Answer(status)).token(app())
+        TokenSource(call=lambda method, url, jwt, ca: Answer(status)).token(app())

@@ -44,6 +44,11 @@ GOOD: dict[str, tuple[str, dict[str, bytes], type[Login] | None]] = {
         {"githubAppID": b"1", "githubAppInstallationID": b"2", "githubAppPrivateKey": RSA_PEM},
         GitHubApp,
     ),
+    "flux app by owner": (
+        HTTPS,
+        {"githubAppID": b"1", "githubAppInstallationOwner": b"acme", "githubAppPrivateKey": RSA_PEM},
+        GitHubApp,
+    ),
     "argo ssh": (SSH, {**ARGO, "url": SSH.encode(), "sshPrivateKey": PLAIN}, SshKey),
     "argo basic": (HTTPS, {**ARGO, "url": HTTPS.encode(), "username": b"bot", "password": b"pw"}, Basic),
     "argo bearer": (HTTPS, {**ARGO, "url": HTTPS.encode(), "bearerToken": b"tok"}, Bearer),
@@ -56,6 +61,17 @@ GOOD: dict[str, tuple[str, dict[str, bytes], type[Login] | None]] = {
             "githubAppInstallationID": b"2",
             "githubAppPrivateKey": RSA_PEM,
             "githubAppEnterpriseBaseUrl": b"https://ghe.example.test/api/v3/",
+        },
+        GitHubApp,
+    ),
+    "argo app of the repository's owner": (
+        HTTPS,
+        {
+            **ARGO,
+            "url": HTTPS.encode(),
+            "githubAppID": b"1",
+            "githubAppPrivateKey": RSA_PEM,
+            "githubAppEnterpriseBaseUrl": b"https://ghe.example.test/api/v3",
         },
         GitHubApp,
     ),
@@ -115,16 +131,51 @@ WRONG: dict[str, tuple[str, dict[str, bytes], str]] = {
     "wrong passphrase": (SSH, {"identity": LOCKED, "ssh-password": b"CANARY"}, "taken from 'ssh-password'"),
     "token of two lines": (HTTPS, {"bearerToken": b"CANARY\nX: y"}, "'bearerToken' must not contain line"),
     "binary": (HTTPS, {"username": b"bot", "password": b"\xff\xfeCANARY"}, "'password' is not UTF-8"),
-    "app without key": (HTTPS, {"githubAppID": b"7"}, "needs key 'githubAppInstallationID'"),
-    "app by owner": (
+    "app without key": (
         HTTPS,
-        {"githubAppID": b"7", "githubAppInstallationOwner": b"CANARY", "githubAppPrivateKey": RSA_PEM},
-        "needs key 'githubAppInstallationID'",
+        {"githubAppID": b"7", "githubAppInstallationID": b"8"},
+        "needs key 'githubAppPrivateKey'",
+    ),
+    "app without id": (HTTPS, {"githubAppPrivateKey": RSA_PEM}, "needs key 'githubAppID'"),
+    "app by id and owner": (
+        HTTPS,
+        {
+            "githubAppID": b"7",
+            "githubAppInstallationID": b"8",
+            "githubAppInstallationOwner": b"CANARY",
+            "githubAppPrivateKey": RSA_PEM,
+        },
+        "keep one of the keys 'githubAppInstallationID' and 'githubAppInstallationOwner'",
+    ),
+    "app by a path": (
+        HTTPS,
+        {"githubAppID": b"7", "githubAppInstallationOwner": b"../CANARY", "githubAppPrivateKey": RSA_PEM},
+        "'githubAppInstallationOwner' must be the login",
+    ),
+    "app of nobody": (
+        SSH,
+        {"githubAppID": b"7", "githubAppPrivateKey": RSA_PEM},
+        "needs key 'githubAppInstallationID' or 'githubAppInstallationOwner'",
+    ),
+    "app id of words": (
+        HTTPS,
+        {"githubAppID": b"7/CANARY", "githubAppInstallationID": b"8", "githubAppPrivateKey": RSA_PEM},
+        "'githubAppID' must be a plain identifier",
+    ),
+    "app at an address with a user": (
+        HTTPS,
+        {
+            "githubAppID": b"7",
+            "githubAppInstallationID": b"8",
+            "githubAppPrivateKey": RSA_PEM,
+            "githubAppEnterpriseBaseUrl": b"https://CANARY:x@ghe.example.test/api/v3",
+        },
+        "'githubAppEnterpriseBaseUrl' must be an https URL without user",
     ),
     "app id with a path": (
         HTTPS,
         {"githubAppID": b"7", "githubAppInstallationID": b"../CANARY", "githubAppPrivateKey": RSA_PEM},
-        "must be plain identifiers",
+        "'githubAppInstallationID' must be a number",
     ),
     "app over http": (
         HTTPS,

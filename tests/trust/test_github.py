@@ -6,6 +6,7 @@ import base64
 import contextlib
 import http.server
 import json
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from gitwriter.git.remote import Remote
 from gitwriter.git.repository import list_remote
 from reverser.errors import RemoteUnavailable, SecretMalformed
 from reverser.trust.credentials import Credentials, GitHubApp, parse_credentials
+from reverser.trust.forge import call
 from reverser.trust.github import TokenSource
 from reverser.trust.urls import parse_repository_url
 from reverser.trust.values import redact
@@ -35,7 +37,7 @@ PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 @dataclass
 class GitHub:
-    """The endpoint that gives out installation tokens."""
+    """The endpoints that tell an installation and give out its tokens, as GitHub documents them."""
 
     port: int = 0
     clock: float = field(default_factory=time.time)
@@ -44,25 +46,49 @@ class GitHub:
     redirect: str = ""
     limit: dict[str, str] = field(default_factory=dict)
     """Headers of a 403 that limits; empty = no limit."""
+    installed: dict[str, int] = field(default_factory=dict)
+    """Installation ids by what stands before ``/installation``: orgs/NAME or users/NAME."""
+    base: str = ""
+    """Path of the API, as GitHub Enterprise Server has it."""
+    asked: list[str] = field(default_factory=list)
+    lookup: tuple[int, bytes] | None = None
+    """Another answer to every look-up."""
+    suspended: bool = False
 
     @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}"
 
-    def judge(self, authorization: str, path: str) -> int:
-        """201 for a JWT of the App that is valid now, else 401."""
+    def answer(self, method: str, authorization: str, path: str) -> tuple[int, bytes]:
+        """Status and body for one request; what is wrong with it is kept."""
+        self.asked.append(f"{method} {path}")
         try:
-            head, claims, signature = authorization.removeprefix("Bearer ").split(".")
-            KEY.public_key().verify(_raw(signature), f"{head}.{claims}".encode(), PKCS1v15(), hashes.SHA256())
-            said = json.loads(_raw(claims))
-            assert json.loads(_raw(head)) == {"alg": "RS256", "typ": "JWT"}
-            assert said["iss"] == "12"
-            assert said["iat"] <= self.clock <= said["exp"] <= self.clock + 600
-            assert path == "/app/installations/34/access_tokens"
+            self._check_jwt(authorization)
+            assert path.startswith(self.base)
         except (ValueError, AssertionError, InvalidSignature) as error:
             self.complaints.append(repr(error))
-            return 401
-        return 201
+            return 401, b'{"message": "A JSON web token could not be decoded"}'
+        path = path.removeprefix(self.base)
+        if (method, path) == ("POST", "/app/installations/34/access_tokens"):
+            if self.suspended:
+                return 403, b'{"message": "This installation has been suspended"}'
+            self.issued.append(f"ghs_{len(self.issued)}")
+            expires = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock + 3600))
+            return 201, json.dumps({"token": self.issued[-1], "expires_at": expires}).encode()
+        if self.lookup is not None:
+            return self.lookup
+        found = self.installed.get(path.strip("/").removesuffix("/installation"))
+        if method != "GET" or not path.endswith("/installation") or found is None:
+            return 404, b'{"message": "Not Found", "status": "404"}'
+        return 200, json.dumps({"id": found, "app_id": 12, "repository_selection": "selected"}).encode()
+
+    def _check_jwt(self, authorization: str) -> None:
+        head, claims, signature = authorization.removeprefix("Bearer ").split(".")
+        KEY.public_key().verify(_raw(signature), f"{head}.{claims}".encode(), PKCS1v15(), hashes.SHA256())
+        said = json.loads(_raw(claims))
+        assert json.loads(_raw(head)) == {"alg": "RS256", "typ": "JWT"}
+        assert said["iss"] == "12"
+        assert said["iat"] <= self.clock <= said["exp"] <= self.clock + 600
 
 
 def _raw(text: str) -> bytes:
@@ -78,15 +104,12 @@ def github(authority: Authority) -> Iterator[GitHub]:
             """Quiet."""
 
         def do_POST(self) -> None:
-            status, body, headers = state.judge(self.headers.get("Authorization", ""), self.path), b"", {}
+            headers: dict[str, str] = {}
+            status, body = state.answer(self.command, self.headers.get("Authorization", ""), self.path)
             if state.redirect:
-                status, headers = 302, {"Location": state.redirect}
+                status, headers, body = 302, {"Location": state.redirect}, b""
             elif state.limit:
-                status, headers = 403, state.limit
-            elif status == 201:
-                state.issued.append(f"ghs_{len(state.issued)}")
-                expires = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(state.clock + 3600))
-                body = json.dumps({"token": state.issued[-1], "expires_at": expires}).encode()
+                status, headers, body = 403, state.limit, b""
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -105,13 +128,20 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return make_authority(tmp_path_factory.mktemp("ca"))
 
 
-def credentials(api: str, authority: Authority, *, url: str = "https://127.0.0.1/r.git") -> Credentials:
+def credentials(
+    api: str,
+    authority: Authority,
+    *,
+    url: str = "https://127.0.0.1/r.git",
+    where: dict[str, bytes] | None = None,
+) -> Credentials:
+    """The login of an App; ``where`` says which installation."""
     data = {
         "githubAppID": b"12\n",
-        "githubAppInstallationID": b"34",
         "githubAppPrivateKey": PEM,
         "githubAppBaseURL": api.encode(),
         "ca.crt": authority.ca.read_bytes(),
+        **({"githubAppInstallationID": b"34"} if where is None else where),
     }
     return parse_credentials(data, parse_repository_url(url), secret="cred")
 
@@ -182,3 +212,103 @@ def test_an_unknown_authority_gets_no_token(authority: Authority, tmp_path: Path
         with pytest.raises(RemoteUnavailable):
             TokenSource().token(app_of(credentials(hub.url, other)))
         assert (hub.issued, hub.complaints) == ([], [])
+
+
+OWNER = {"githubAppInstallationOwner": b"acme-tools\n"}
+
+
+@pytest.mark.parametrize(
+    ("installed", "asked"),
+    [
+        ({"orgs/acme-tools": 34}, ["GET /orgs/acme-tools/installation"]),
+        (
+            {"users/acme-tools": 34},
+            ["GET /orgs/acme-tools/installation", "GET /users/acme-tools/installation"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("base", ["", "/api/v3"])
+def test_an_installation_is_found_by_its_owner(
+    authority: Authority, tmp_path: Path, installed: dict[str, int], asked: list[str], base: str
+) -> None:
+    """Z9: Flux names the owner instead of the installation's id: an organization, else a user, at GitHub and
+    at a GitHub Enterprise Server; it is looked up once for each token, which then reads the repository."""
+    bare(tmp_path / "origin.git")
+    with github(authority) as hub, git_http(tmp_path, tls=authority.context()) as server:
+        hub.installed, hub.base = installed, base
+        url = server.url()
+        source = TokenSource(clock=lambda: hub.clock)
+        access = credentials(f"{hub.url}{base}/", authority, url=url, where=OWNER)
+        remote = Remote(parse_repository_url(url), access, tokens=source)
+        server.basic = ("x-access-token", "ghs_0")
+        list_remote(remote)
+        list_remote(remote)
+    wanted = [*asked, "POST /app/installations/34/access_tokens"]
+    assert [line.replace(base, "", 1) for line in hub.asked] == wanted
+    assert hub.complaints == []
+
+
+def test_without_installation_the_owner_of_the_repository_counts(authority: Authority) -> None:
+    """Z9: Argo CD finds the installation by the repository's owner; so does the same Secret here."""
+    with github(authority) as hub:
+        hub.installed = {"orgs/acme": 34}
+        found = credentials(hub.url, authority, url="https://github.example/acme/shop.git", where={})
+        assert TokenSource().token(app_of(found)).reveal() == b"ghs_0"
+
+
+def test_an_owner_without_the_app_needs_a_person(authority: Authority) -> None:
+    """K4: not installed, refused and suspended are told apart by which entries are named, none of which is
+    quoted; a limit, a broken answer and a redirect are asked again later."""
+    with github(authority) as hub:
+        app = app_of(credentials(hub.url, authority, where=OWNER))
+        with pytest.raises(SecretMalformed, match="githubAppInstallationOwner") as caught:
+            TokenSource().token(app)
+        assert "acme" not in str(caught.value)
+        assert hub.asked == ["GET /orgs/acme-tools/installation", "GET /users/acme-tools/installation"]
+        hub.installed, hub.suspended = {"orgs/acme-tools": 34}, True
+        with pytest.raises(SecretMalformed, match="suspended"):
+            TokenSource().token(app)
+        hub.suspended = False
+        for body in (b"[]", b"{}", b'{"id": "34"}', b'{"id": true}', b'{"id": -1}', b"\xff", b"<html>"):
+            hub.lookup = (200, body)
+            with pytest.raises(RemoteUnavailable, match="no installation"):
+                TokenSource().token(app)
+        hub.lookup = (502, b"")
+        with pytest.raises(RemoteUnavailable, match="HTTP 502"):
+            TokenSource().token(app)
+        hub.lookup, hub.limit = None, {"Retry-After": "40"}
+        with pytest.raises(RemoteUnavailable) as slower:
+            TokenSource().token(app)
+        assert slower.value.retry_after == 40
+        hub.limit, hub.redirect = {}, f"{hub.url}/orgs/other/installation"
+        with pytest.raises(RemoteUnavailable, match="HTTP 302"):
+            TokenSource().token(app)
+        hub.redirect, hub.clock = "", hub.clock + 10_000
+        with pytest.raises(SecretMalformed, match="githubAppPrivateKey"):
+            TokenSource().token(app)
+        assert hub.issued == []
+
+
+def test_an_api_that_drips_is_given_up(authority: Authority) -> None:
+    """A server that sends a byte now and then, head or body, is left after the deadline of the whole call."""
+    ended = threading.Event()
+
+    class Dripping(http.server.BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+        def do_GET(self) -> None:
+            head = b"HTTP/1.1 200 OK\r\n" + (b"X" if self.path == "/head" else b"Content-Length: 999\r\n\r\n")
+            with contextlib.suppress(OSError):
+                self.wfile.write(head)
+                while not ended.wait(0.02):
+                    self.wfile.write(b"x")
+
+    with serving(Dripping, tls=authority.context()) as port:
+        try:
+            for path in ("head", "body"):
+                url = f"https://127.0.0.1:{port}/{path}"
+                with pytest.raises(RemoteUnavailable, match="does not answer"):
+                    call("GET", url, "jwt", authority.ca.read_bytes(), seconds=0.3)
+        finally:
+            ended.set()
