@@ -208,11 +208,9 @@ def _path_condition(verdict: PathVerdict | None) -> Condition:
         remarks = verdict.remarks if verdict is not None else ()
         message = "; note: ".join(("the folder can be written", *remarks))
         return condition("GitPathAccepted", TRUE, "GitPathAccepted", message)
-    first = verdict.issues[0] if verdict.issues else "unsupported content"
-    more = max(verdict.total_issues, len(verdict.issues)) - 1
-    suffix = f" (and {more} more issue(s))" if more > 0 else ""
+    message = verdict.issues[0] if verdict.issues else "Git path refused: unsupported content"
     reason = verdict.reason if verdict.reason == "IgnoreShadowsManagedPath" else "UnsupportedContent"
-    return condition("GitPathAccepted", FALSE, reason, f"Git path refused at {first}{suffix}")
+    return condition("GitPathAccepted", FALSE, reason, message)
 
 
 def _push_condition(observed: Observed, last_push: str) -> Condition:
