@@ -97,8 +97,8 @@ class Cluster:
         spec = {"url": "https://git.example.com/shop.git", "allowedBranches": ["main"]}
         self.own("gitproviders", "gp", spec)
 
-    def target(self, name: str = "gt", path: str = "live") -> str:
-        spec = {"providerRef": {"name": "gp"}, "branch": "main", "path": path}
+    def target(self, name: str = "gt", path: str = "live", **more: object) -> str:
+        spec = {"providerRef": {"name": "gp"}, "branch": "main", "path": path, **more}
         return str(self.own("gittargets", name, spec)["metadata"]["uid"])
 
     def rule(self, name: str, target: str, rules: list[dict[str, Any]]) -> None:

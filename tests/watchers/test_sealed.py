@@ -5,6 +5,7 @@ Redis.
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pyrage
 import pytest
 
+from reverser.config import parse_sensitive_resources
 from reverser.kinds.model import GitTarget
 from reverser.store import AsyncStore
 from reverser.store.keys import target_part
@@ -130,6 +132,39 @@ async def test_sealed_before_the_journal(bench: Bench, cluster: Cluster) -> None
     assert staged["old"].recipients_generation == generation + 1
     assert str(staged["refused"].presence) == "present"
     assert [entry.reason for entry in await bench.journal().unsealed()] == ["SealingFailed"]
+    assert CANARY.encode() not in await everything_in(bench.store)
+
+
+async def test_recipients_are_known_before_anything_is_sealed(bench: Bench, cluster: Cluster) -> None:
+    """B15: the folder's `.sops.yaml` rides its first commit, also where no rule selects a sensitive type."""
+    uid = cluster.target(encryption={"provider": "sops", "age": {"enabled": True}})
+    cluster.rule("wr", "gt", [{"resources": ["configmaps"]}])
+    await bench.open(uid)
+    await bench.start(sealer=FakeSealer("r1"))
+    await bench.streaming(uid, 1)
+    known = await bench.store.read_recipients(uid)
+    assert known is not None
+    assert known.recipients == ("r1",)
+
+
+async def test_a_type_named_by_its_kind_is_sealed(
+    bench: Bench, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """E1: the kind of a type seals it as well as its plural; an entry that no type answers to is warned of."""
+    named = parse_sensitive_resources("ConfigMap,vaults.example.com/Credential")
+    bench.config = replace(bench.config, additional_sensitive_resources=named)
+    uid = cluster.target()
+    cluster.rule("wr", "gt", RULES)
+    await bench.open(uid)
+    with caplog.at_level(logging.WARNING, logger="watchers.runtime"):
+        await bench.start(sealer=FakeSealer("r1"))
+        await bench.streaming(uid, 2)
+    (warning,) = caplog.messages
+    assert "'vaults.example.com/credential' is no type that the cluster serves" in warning
+    cluster.create("a", v=CANARY)
+    await eventually(lambda: _has(bench, "a"), "the ConfigMap")
+    (event,) = await bench.journal().events("a")
+    assert (event.body, event.sealed, event.sensitive) == (b"sealed a for r1", True, True)
     assert CANARY.encode() not in await everything_in(bench.store)
 
 
