@@ -294,7 +294,7 @@ SETTINGS: dict[str, Setting] = {
     "additional_sensitive_resources": Setting(
         parse_sensitive_resources,
         "",
-        "types sealed like Secrets: resource or group/resource, comma separated",
+        "types sealed like Secrets: resource or group/resource, comma separated; plural, kind or short name",
     ),
     "default_known_hosts_configmap": Setting(
         _text, "", "ConfigMap in the command namespace with known_hosts lines for all GitProviders"

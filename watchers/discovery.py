@@ -46,6 +46,13 @@ class Resource:
     preferred: bool = False
     subresources: tuple[str, ...] = ()
     subresource_only: bool = False
+    aliases: tuple[str, ...] = ()
+    """The singular and the short names."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything that the type is called, without its group."""
+        return (self.resource, self.kind, *self.aliases)
 
     @property
     def group_version(self) -> GroupVersion:
@@ -128,6 +135,7 @@ def _aggregated_resources(
             preferred=preferred,
             subresources=tuple(sorted(filter(None, subresources))),
             subresource_only=not verbs and not kind,
+            aliases=_aliases(entry, "singularResource"),
         )
 
 
@@ -188,7 +196,12 @@ def parse_legacy(document: Mapping[str, Any], pair: GroupVersion, preferred: boo
             preferred=preferred,
             subresources=tuple(sorted(subs.get(name, ()))),
             subresource_only=name not in tops,
+            aliases=_aliases(entry, "singularName"),
         )
+
+
+def _aliases(entry: Mapping[str, Any], singular: str) -> tuple[str, ...]:
+    return tuple(sorted({_text(entry.get(singular)), *_strings(entry.get("shortNames"))} - {""}))
 
 
 def _decode(answer: bytes, path: str) -> Mapping[str, Any]:

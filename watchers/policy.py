@@ -1,4 +1,4 @@
-"""Fixed tables of the watch policy: what is never followed, what is sealed, what is noise.
+"""Fixed tables of the watch policy: what is never followed, what is noise.
 
 Each is a table and a lookup. A type that is refused here is not observed, so nothing of it is written and
 nothing of it is deleted; an object that is noise is neither written nor swept.
@@ -44,14 +44,6 @@ class Noise(StrEnum):
 def is_denied(group: str, resource: str) -> bool:
     """Whether the type is excluded by default, in any version."""
     return (group, resource) in DENIED_TYPES
-
-
-def is_sensitive(group: str, resource: str, sensitive: frozenset[str]) -> bool:
-    """Whether objects of the type are sealed: core Secrets, and ``resource`` or ``group/resource`` of the
-    setting.
-    """
-    name = f"{group}/{resource}".lower() if group else resource.lower()
-    return name == "secrets" or name in sensitive
 
 
 def noise(group: str, kind: str, obj: Mapping[str, Any]) -> Noise | None:

@@ -103,6 +103,16 @@ class Registry:
         return {name: tuple(records) for name, records in found.items()}
 
     @cached_property
+    def names(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """Everything that each served type is called, by (group, plural)."""
+        found: dict[tuple[str, str], frozenset[str]] = {}
+        for record in self.records.values():
+            resource = record.resource
+            key = (resource.group, resource.resource)
+            found[key] = found.get(key, frozenset()) | frozenset(resource.names)
+        return found
+
+    @cached_property
     def next_expiry(self) -> float | None:
         """When the grace of the first missing type ends, in the time that ``judge`` was given."""
         missing = [r.missing_since for r in self.records.values() if r.missing_since is not None]

@@ -20,6 +20,7 @@ from typing import Any
 from reverser.config import Config
 from reverser.errors import StoreUnavailable
 from reverser.kinds.model import CommitRequest
+from reverser.kinds.sensitive import unmatched
 from reverser.kube.aio import AsyncKube
 from reverser.kube.paths import resource_path
 from reverser.store import AsyncStore
@@ -153,6 +154,12 @@ class WatcherRuntime:
         await self._definitions.wait_synced(DEFINITIONS_WITHIN)
         while not self.registry.ready:
             await asyncio.sleep(self._timing.retry_first / 4)
+        for entry in unmatched(self._env.config.additional_sensitive_resources, self.registry.names):
+            log.warning(
+                "REVERSER_ADDITIONAL_SENSITIVE_RESOURCES: %s; correct it, or its objects are written in "
+                "clear text",
+                entry,
+            )
         await self._leases.run()
 
     async def _attach_loop(self) -> None:

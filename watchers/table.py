@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from reverser.kinds.sensitive import is_sensitive
 from reverser.store.model import Operation, Scope, TypeRef
-from watchers.policy import is_sensitive
 from watchers.registry import TypeRecord, Verdict
 from watchers.rules import NOTHING_RUNS, Claim, best_versions
 
@@ -92,7 +92,7 @@ def _shards(
             type=record.type,
             operations=operations,
             namespace_operations=extra,
-            sensitive=is_sensitive(record.resource.group, record.resource.resource, sensitive),
+            sensitive=is_sensitive(record.resource.group, record.resource.names, sensitive),
             retained=record.verdict is Verdict.RETAINED,
         )
 

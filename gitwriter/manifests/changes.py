@@ -101,12 +101,6 @@ class Sweep:
     present: frozenset[tuple[str, str]]
 
 
-def is_sensitive(group: str, resource: str, sensitive_types: frozenset[str]) -> bool:
-    """True for Secrets and the types that the operator named (`resource` or `group/resource`)."""
-    name = f"{group}/{resource}".lower() if group else resource.lower()
-    return name == "secrets" or name in sensitive_types
-
-
 Change = Upsert | Delete | FieldPatch | Sweep
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from reverser.kinds.sensitive import is_sensitive
+
 from . import fields, tokens
 from .changes import (
     Change,
@@ -23,7 +25,6 @@ from .changes import (
     SkipReason,
     Sweep,
     Upsert,
-    is_sensitive,
 )
 from .editing import EditMode, EditResult
 from .fields import load_mapping
@@ -356,7 +357,7 @@ class Draft:
             self._escapes(number, ref.path)
             return
         work = self._work(ref.path)
-        sensitive = is_sensitive(change.group, change.resource, self._policy.sensitive_types)
+        sensitive = is_sensitive(change.group, (change.resource, change.kind), self._policy.sensitive_types)
         if sensitive or ref.fact.has_sops or work.whole is not None or ref.fact.index in work.removals:
             self._skip(number, SkipReason.PATCH_UNSAFE, f"{ref.path} cannot be patched", ref.path)
             return

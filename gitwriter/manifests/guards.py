@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .changes import SkipReason, Upsert, is_sensitive
+from reverser.kinds.sensitive import is_sensitive
+
+from .changes import SkipReason, Upsert
 from .editing import NOT_EDITABLE
 from .facts import read_facts
 from .inventory import DocumentRef
@@ -29,7 +31,7 @@ class Exclusion:
 def leak(change: Upsert, sensitive_types: frozenset[str]) -> str:
     """Why writing this object would put a sensitive value in clear text into Git, or empty (rule N1)."""
     if not change.sensitive:
-        sensitive = is_sensitive(change.group, change.resource, sensitive_types)
+        sensitive = is_sensitive(change.group, (change.resource, change.kind), sensitive_types)
         return "objects of this type are written encrypted only" if sensitive else ""
     if change.sealed is None:
         return ""

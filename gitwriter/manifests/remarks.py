@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
+from reverser.kinds.sensitive import is_sensitive
+
 from .bootstrap import SOPS_RULES
-from .changes import Policy, is_sensitive
+from .changes import Policy
 from .inventory import DocumentRef, Inventory
 from .tree import Tree
 
@@ -39,12 +41,12 @@ def remarks(tree: Tree, inventory: Inventory, policy: Policy) -> tuple[str, ...]
 
 def _in_clear(inventory: Inventory, sensitive_types: frozenset[str]) -> Iterator[DocumentRef]:
     for group, kind in inventory.types():
-        if any(is_sensitive(group, plural, sensitive_types) for plural in _plurals(kind)):
+        if is_sensitive(group, _names(kind), sensitive_types):
             yield from (ref for ref in inventory.of_type(group, kind) if not ref.fact.has_sops)
 
 
-def _plurals(kind: str) -> Iterator[str]:
-    """Resource names that a kind may have; a folder tells kinds only."""
+def _names(kind: str) -> Iterator[str]:
+    """What a kind and its plural may be called; a folder tells kinds only."""
     name = kind.lower()
     yield from (name, f"{name}s", f"{name}es")
     if name.endswith("y"):

@@ -18,6 +18,7 @@ from reverser.controllers.doctor.cluster import (
     check_command_namespace,
     check_impersonation,
     check_needs,
+    check_sensitive,
     missing_parts,
     needs,
 )
@@ -32,12 +33,14 @@ from reverser.sandbox.thread import SandboxServer
 from reverser.store import Store
 from tests.controllers.builders import provider, target
 from tests.controllers.cluster import CRD_DIR, CRDS
-from watchers.registry import Registry
+from watchers.discovery import Resource
+from watchers.registry import Registry, TypeRecord, Verdict
 
 CONFIG: Any = SimpleNamespace(
     command_namespace="default",
     default_known_hosts_configmap="",
     insecure_allow_missing_known_hosts=False,
+    additional_sensitive_resources=frozenset({"secrets"}),
     author_attribution=False,
     author_attribution_ttl=900.0,
     author_attribution_grace=3.0,
@@ -60,6 +63,19 @@ def test_an_older_definition_is_told_by_what_it_lacks() -> None:
     assert list(missing_parts(wanted, same, "spec")) == []
     older = {"a": 2, "items": [{"name": "x", "k": [1]}]}
     assert list(missing_parts(wanted, older, "spec")) == ["spec.a differs", "spec.items[x].k has fewer items"]
+
+
+def test_a_sensitive_type_that_is_not_served_is_a_problem() -> None:
+    """E1: its objects would be written in clear text under another name; what is served says nothing."""
+    gizmos = Resource("lab.test", "v1", "gizmos", "Gizmo", True)
+    record = TypeRecord(gizmos, Verdict.FOLLOWABLE, None, "")
+    registry = Registry({record.key: record}, ready=True)
+    found = list(check_sensitive(frozenset({"secrets", "lab.test/gizmo", "gizmos"}), registry))
+    assert [f.level for f in found] == [Level.PROBLEM]
+    assert "'gizmos' is no type that the cluster serves" in found[0].text
+    assert "lab.test/gizmos may be meant" in found[0].text
+    assert "clear text" in found[0].remedy
+    assert list(check_sensitive(frozenset({"secrets", "lab.test/Gizmo".lower()}), registry)) == []
 
 
 def test_denied_permissions_are_named() -> None:

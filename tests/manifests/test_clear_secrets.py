@@ -64,10 +64,12 @@ def test_a_moved_secret_is_not_swept_and_can_be_deleted() -> None:
 
 
 def test_other_sensitive_types_are_told_too() -> None:
-    """Z18: types that the operator added, by whatever plural."""
+    """Z18: types that the operator added, by plural or kind."""
     gizmo = {"g.yaml": manifest("Gizmo", "g", "shop").replace("v1", "lab.test/v1")}
     assert noted(gizmo) == ()
     (words,) = noted(gizmo, sensitive_types=frozenset({"lab.test/gizmos"}))
+    assert "g.yaml" in words
+    (words,) = noted(gizmo, sensitive_types=frozenset({"lab.test/gizmo"}))
     assert "g.yaml" in words
 
 

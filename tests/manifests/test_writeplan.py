@@ -232,8 +232,9 @@ def test_sensitive_values_are_never_written_in_clear() -> None:
     clear = upsert("Secret", "db", "shop", sensitive=True, sealed=manifest("Secret", "db", "shop").encode())
     gizmo = upsert("Gizmo", "g", "shop", spec={"k": "zq-MARKER"})
     policy = Policy(sensitive_types=frozenset({"secrets", "lab.test/gizmos"}))
-    for change in (plain, clear, gizmo):
-        made = plan({}, change, policy=policy)
+    by_kind = Policy(sensitive_types=frozenset({"secrets", "lab.test/gizmo"}))
+    for change, named in ((plain, policy), (clear, policy), (gizmo, policy), (gizmo, by_kind)):
+        made = plan({}, change, policy=named)
         assert codes(made) == ["sensitive-in-clear"]
         assert dict(made.files) == {}
 

@@ -150,7 +150,7 @@ async def test_recipients_are_known_before_anything_is_sealed(bench: Bench, clus
 async def test_a_type_named_by_its_kind_is_sealed(
     bench: Bench, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """E1: the kind of a type seals it as well as its plural; an entry that no type answers to is warned of."""
+    """E1: the kind of a type seals it as well as its plural; an entry that fits no type is warned of."""
     named = parse_sensitive_resources("ConfigMap,vaults.example.com/Credential")
     bench.config = replace(bench.config, additional_sensitive_resources=named)
     uid = cluster.target()

@@ -71,6 +71,8 @@ def test_aggregated_discovery() -> None:
                                 "verbs": ["watch", "list", "get"],
                                 "responseKind": {"group": "", "version": "", "kind": "Gizmo"},
                                 "subresources": [{"subresource": "scale"}, {"subresource": "status"}],
+                                "singularResource": "gizmo",
+                                "shortNames": ["gz"],
                             },
                             {"resource": "", "scope": "Namespaced"},
                             3,
@@ -85,7 +87,8 @@ def test_aggregated_discovery() -> None:
     assert found.failed == {("lab.test", "v2")}
     assert found.scanned == {("lab.test", "v1"), ("lab.test", "v1beta1")}
     verbs = ("get", "list", "watch")
-    expected = Resource("lab.test", "v1", "gizmos", "Gizmo", True, verbs, True, ("scale", "status"))
+    subresources, aliases = ("scale", "status"), ("gizmo", "gz")
+    expected = Resource("lab.test", "v1", "gizmos", "Gizmo", True, verbs, True, subresources, aliases=aliases)
     assert found.resources == (expected,)
 
 
@@ -95,7 +98,14 @@ def test_legacy_discovery_folds_subresources() -> None:
     """
     document = {
         "resources": [
-            {"name": "deployments", "namespaced": True, "kind": "Deployment", "verbs": ["get"]},
+            {
+                "name": "deployments",
+                "singularName": "deployment",
+                "shortNames": ["deploy"],
+                "namespaced": True,
+                "kind": "Deployment",
+                "verbs": ["get"],
+            },
             {"name": "deployments/scale", "kind": "Scale", "group": "autoscaling", "version": "v1"},
             {"name": "orphans/status", "kind": "Orphan"},
         ]
@@ -105,6 +115,7 @@ def test_legacy_discovery_folds_subresources() -> None:
         ("deployments", ("scale",), False),
         ("orphans", ("status",), True),
     ]
+    assert found[0].names == ("deployments", "Deployment", "deploy", "deployment")
 
 
 class Documents:

@@ -12,6 +12,7 @@ from typing import Any
 from reverser.controllers.doctor.findings import Finding, good, note, problem
 from reverser.errors import KubeNotFound, ReverserError
 from reverser.kinds.model import GitProvider, GitTarget, WatchRule
+from reverser.kinds.sensitive import unmatched
 from reverser.kube.paths import core_path, resource_path
 from reverser.kube.sync import Kube
 from reverser.management import roles
@@ -166,6 +167,17 @@ def check_impersonation(kube: Kube) -> Iterator[Finding]:
             "permissions",
             "impersonation is not granted, so save in the admin and in REST is refused",
             "nothing, if that is not used; else read docs/rbac.md and `manage.py rbac --impersonate`",
+        )
+
+
+def check_sensitive(wanted: frozenset[str], registry: Registry) -> Iterator[Finding]:
+    """Whether each further type that is to be sealed is one that is served: what matches nothing leaks."""
+    for entry in unmatched(wanted, registry.names):
+        yield problem(
+            "sealing",
+            f"REVERSER_ADDITIONAL_SENSITIVE_RESOURCES: {entry}",
+            "correct the entry (group/plural), or install its definition; what it was meant for is written "
+            "in clear text otherwise",
         )
 
 

@@ -18,6 +18,7 @@ from reverser.controllers.doctor.cluster import (
     check_impersonation,
     check_needs,
     check_rules,
+    check_sensitive,
     needs,
 )
 from reverser.controllers.doctor.data import check_audit, check_database, check_redis
@@ -121,6 +122,7 @@ def _configuration(
         ):
             yield note("target", f"{target.meta.key}: no rule names it, so nothing is watched for it")
     yield from check_rules(rules, registry)
+    yield from check_sensitive(config.additional_sensitive_resources, registry)
     if targets and not holders:
         yield note("watcher", "no watcher holds any target", "start one: `manage.py up` or `manage.py watch`")
     elif holders:

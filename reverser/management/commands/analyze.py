@@ -20,11 +20,13 @@ from gitwriter.manifests.inventory import Inventory
 from gitwriter.manifests.report import as_text, as_values
 from gitwriter.manifests.tree import DirectoryTree
 from reverser.errors import ReverserError
+from reverser.kinds.sensitive import is_sensitive
 from reverser.kube.aio import AsyncKube
 from reverser.kube.paths import resource_path
+from reverser.wiring import config
 from watchers.defaults import builtin_table, optional_pointers
 from watchers.discovery import scan
-from watchers.policy import is_denied, is_sensitive, noise
+from watchers.policy import is_denied, noise
 from watchers.registry import Registry, TypeRecord, judge
 from watchers.sanitize import sanitize
 
@@ -83,16 +85,17 @@ class Command(BaseCommand):
             raise CommandError(f"{folder} is not a folder; name the folder to analyze", returncode=_FAILED)
         tree = DirectoryTree(folder, repository=_repository_of(folder))
         mirror = None
+        sealed = config().additional_sensitive_resources
         if options["kubeconfig"] or options["context"]:
             try:
                 place = (options["kubeconfig"], options["context"])
                 changes, notes = asyncio.run(
-                    _read_cluster(place, tree, options["namespace"], options["type"])
+                    _read_cluster(place, tree, options["namespace"], options["type"], sealed=sealed)
                 )
             except (ReverserError, OSError) as error:
                 raise CommandError(f"the cluster cannot be read: {error}", returncode=_FAILED) from error
             tree.warnings.extend(notes)
-            mirror = plan_mirror(tree, changes, Policy())
+            mirror = plan_mirror(tree, changes, Policy(sensitive_types=sealed))
         report = analyze(tree, root=str(folder), mirror=mirror, warnings=tree.warnings)
         if options["format"] == "json":
             self.stdout.write(json.dumps(as_values(report), indent=2))
@@ -111,9 +114,17 @@ def _repository_of(folder: Path) -> Path | None:
 
 
 async def _read_cluster(
-    place: tuple[str | None, str | None], tree: DirectoryTree, namespaces: list[str], types: list[str]
+    place: tuple[str | None, str | None],
+    tree: DirectoryTree,
+    namespaces: list[str],
+    types: list[str],
+    *,
+    sealed: frozenset[str],
 ) -> tuple[list[Change], list[str]]:
-    """Every object of the cluster that a mirror would follow, as changes; and what could not be read."""
+    """Every object of the cluster that a mirror would follow, as changes; and what could not be read.
+
+    ``sealed`` are the types beside Secrets whose values are not read.
+    """
     inventory = Inventory.scan(tree)
     kube = await AsyncKube.connect(*place)
     changes: list[Change] = []
@@ -123,7 +134,7 @@ async def _read_cluster(
         notes.extend(_unserved(registry, inventory))
         for record in _followed(registry, types):
             try:
-                changes.extend(await _read_type(kube, record, inventory, namespaces))
+                changes.extend(await _read_type(kube, record, inventory, namespaces, sealed=sealed))
             except ReverserError as error:
                 notes.append(f"{record.group_resource} was left out: {error}")
     finally:
@@ -158,14 +169,19 @@ def _followed(registry: Registry, types: list[str]) -> list[TypeRecord]:
 
 
 async def _read_type(
-    kube: AsyncKube, record: TypeRecord, inventory: Inventory, namespaces: list[str]
+    kube: AsyncKube,
+    record: TypeRecord,
+    inventory: Inventory,
+    namespaces: list[str],
+    *,
+    sealed: frozenset[str],
 ) -> list[Change]:
     resource = record.resource
     namespaced = bool(resource.namespaced)
     if namespaces and not namespaced:
         return []
     changes: list[Change] = []
-    sensitive = is_sensitive(resource.group, resource.resource, frozenset())
+    sensitive = is_sensitive(resource.group, resource.names, sealed)
     for namespace in namespaces or [""]:
         path = resource_path(resource.group, resource.version, resource.resource, namespace=namespace)
         if sensitive:
