@@ -9,8 +9,6 @@ did not let it in.
 from __future__ import annotations
 
 import secrets
-import tempfile
-from pathlib import Path
 
 from gitwriter.git.environment import base_environment, git_binary
 from gitwriter.git.errors import CloneUnusable
@@ -18,6 +16,7 @@ from gitwriter.git.network import words_of
 from gitwriter.git.remote import Remote
 from reverser.errors import RemoteUnavailable
 from reverser.trust.child import ChildTimeout, run
+from reverser.trust.scratch import scratch_folder
 
 
 def refused_push(remote: Remote, *, deadline: float = 30.0) -> str:
@@ -26,8 +25,7 @@ def refused_push(remote: Remote, *, deadline: float = 30.0) -> str:
     Call it after a listing succeeded: by itself it cannot tell a refusal from a remote that is away.
     Raises RemoteUnavailable when there is no answer in ``deadline`` seconds, SecretMalformed.
     """
-    with tempfile.TemporaryDirectory(prefix="reverser-probe-") as folder:
-        path = Path(folder)
+    with scratch_folder("reverser-probe-") as path:
         made = run(
             [git_binary(), "init", "--quiet", "--bare", "--template=", str(path)],
             env=base_environment(),

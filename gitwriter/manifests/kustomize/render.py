@@ -12,11 +12,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from reverser.trust.scratch import scratch_folder
 
 from ..emitter import render_document
 from ..facts import DocumentClass, read_document_fact
@@ -51,7 +52,7 @@ class KustomizeCommand:
 
     def __call__(self, files: Mapping[str, bytes], directory: str) -> Rendered:
         """Build `directory` of these files (paths to bytes); raises RenderError."""
-        with tempfile.TemporaryDirectory(prefix="render-", dir=_memory_folder()) as folder:
+        with scratch_folder("reverser-render-", parent=_memory_folder()) as folder:
             root = Path(folder, *["n"] * max((path.count("../") for path in files), default=0))
             root.mkdir(parents=True, exist_ok=True)
             for path, data in files.items():
@@ -90,8 +91,9 @@ def find_renderer() -> KustomizeCommand | None:
     return KustomizeCommand((kubectl, "kustomize")) if kubectl else None
 
 
-def _memory_folder() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - made unguessable by tempfile
+def _memory_folder() -> Path | None:
+    shared = Path("/dev/shm")  # noqa: S108 - the names in it are not to be guessed
+    return shared if os.access(shared, os.W_OK) else None
 
 
 def parse_rendered(output: bytes) -> Rendered:
