@@ -19,7 +19,17 @@ from gitwriter.manifests import (
 )
 from gitwriter.manifests import Outcome as ChangeOutcome
 from gitwriter.targettree import join_path
-from gitwriter.units import Dropped, Item, Work, attach_of, first_ms, scopes_of, sweep_of
+from gitwriter.units import (
+    Dropped,
+    Item,
+    Work,
+    attach_of,
+    event_bytes,
+    first_ms,
+    scopes_of,
+    sensitive_fields,
+    sweep_of,
+)
 from gitwriter.windows import Unit
 from reverser.store.model import (
     AttachEntry,
@@ -42,6 +52,7 @@ SHOWN_CHANGES = 500
 _WRITTEN = frozenset({ChangeOutcome.CREATED, ChangeOutcome.UPDATED})
 PATH_REFUSED = "path-refused"
 SKIP_RETRY_MS = 60_000
+RETIRED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,9 @@ def settlement_of(built: Built, *, branch: BranchKey, base: str | None, arrived:
         outcome=outcome,
         entry_ids=unit.settle_ids,
         boundary_id=unit.boundary.id,
+        attach_id=unit.boundary.attach_id,
+        event_bytes=event_bytes(unit),
+        sensitive=sensitive_fields(unit),
         digests=digests,
         staging_ids=(sweep.replay_id,) if sweep else (),
         applied_scope=sweep.scope if sweep else None,
@@ -227,6 +241,8 @@ def refusal_of(
         ),
         entry_ids=unit.settle_ids,
         boundary_id=unit.boundary.id,
+        attach_id=unit.boundary.attach_id,
+        event_bytes=event_bytes(unit),
         staging_ids=(sweep.replay_id,) if sweep else (),
         wishes=tuple(
             ReplayWish(scope, parked_reason=parked_reason, parked_for_ms=parked_for_ms)
@@ -260,6 +276,24 @@ def void_of(unit: Unit, *, branch: BranchKey, detail: str) -> Settlement:
         staging_ids=(sweep.replay_id,) if sweep else (),
         wishes=(ReplayWish(sweep.scope),) if sweep else (),
     )
+
+
+def retired_together(entries: Sequence[Stored]) -> list[list[Stored]]:
+    """Entries of targets that are gone, as they are settled: each request for itself, the rest of a target by
+    the hundreds, or a long queue of one that was deleted would fill the history with its entries.
+    """
+    groups: list[list[Stored]] = []
+    open_groups: dict[str, list[Stored]] = {}
+    for stored in entries:
+        if isinstance(stored.entry, AttachEntry):
+            groups.append([stored])
+            continue
+        group = open_groups.get(stored.entry.target.uid)
+        if group is None or len(group) >= RETIRED_AT_ONCE:
+            group = open_groups[stored.entry.target.uid] = []
+            groups.append(group)
+        group.append(stored)
+    return groups
 
 
 def simple_settlement(

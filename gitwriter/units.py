@@ -87,6 +87,18 @@ def scopes_of(unit: Unit) -> tuple[Scope, ...]:
     return tuple(dict.fromkeys(folded.event.scope for folded in unit.events))
 
 
+def event_bytes(unit: Unit) -> int:
+    """What the events of a window count in the journal; 0 for a sweep."""
+    return 0 if isinstance(unit, SweepUnit) else unit.weight
+
+
+def sensitive_fields(unit: Unit) -> tuple[str, ...]:
+    """The objects of sensitive types among a window's events, as ``digest_field`` names them."""
+    if isinstance(unit, SweepUnit):
+        return ()
+    return tuple(digest_field(folded.event.object) for folded in unit.events if folded.event.sensitive)
+
+
 def window_work(events: Sequence[EventEntry], *, prune: str, generation: int) -> Work:
     """The changes of a window. ``generation`` is the target's current recipients generation (J20)."""
     items: list[Item] = []

@@ -20,7 +20,7 @@ from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
 from gitwriter.freezing import freeze
 from gitwriter.git.repository import BareRepository
 from gitwriter.lease import BranchLease
-from gitwriter.outcomes import PATH_REFUSED, retirement_of, simple_settlement
+from gitwriter.outcomes import PATH_REFUSED, retired_together, retirement_of, simple_settlement
 from gitwriter.sources import Sources
 from gitwriter.targettree import InventoryShelf
 from gitwriter.windows import (
@@ -36,6 +36,7 @@ from reverser.config import Config
 from reverser.errors import LostRace, RemoteRejected, StalledError, TransientError
 from reverser.kinds.model import GitProvider
 from reverser.store import Store
+from reverser.store.branches import IDS_AT_ONCE
 from reverser.store.model import (
     AttachEntry,
     BranchHealth,
@@ -163,7 +164,10 @@ class BranchWriter:
     def _read_entries(self) -> list[Stored]:
         """The journal from its start; what this process read before is kept, what is settled is dropped."""
         memory, branch = self._memory, self._branch
-        ids = self._store.entry_ids(branch)
+        ids = page = self._store.entry_ids(branch)
+        while len(page) == IDS_AT_ONCE:
+            page = self._store.entry_ids(branch, page[-1])
+            ids = [*ids, *page]
         alive = set(ids)
         memory.entries = [stored for stored in memory.entries if stored.id in alive]
         # What is appended meanwhile is for the next plan: giving the lease back makes the branch due for it.
@@ -241,11 +245,9 @@ class BranchWriter:
         by_id = {stored.id: stored for stored in self._memory.entries}
         for due in plan.attach_due:
             self._settle(simple_settlement([by_id[due.id]], branch=self._branch, kind=due.kind))
-        for stored in plan.retired:
+        for group in retired_together(plan.retired):
             self._settle(
-                simple_settlement(
-                    [stored], branch=self._branch, kind=OutcomeKind.RETIRED, reason="TargetGone"
-                )
+                simple_settlement(group, branch=self._branch, kind=OutcomeKind.RETIRED, reason="TargetGone")
             )
 
     def _settle(self, settlement: Settlement) -> None:

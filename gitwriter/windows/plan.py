@@ -48,6 +48,8 @@ class ClosedWindow:
     finalized: bool = False
     size: int = 0
     """Bytes of text of all its events, replaced ones included."""
+    weight: int = 0
+    """What its events count in the journal."""
 
     @property
     def settle_ids(self) -> tuple[str, ...]:

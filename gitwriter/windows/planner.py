@@ -94,6 +94,7 @@ class _Window:
     events: list[tuple[str, EventEntry]] = field(default_factory=list)
     last: int = 0
     size: int = 0
+    weight: int = 0
     bound: _Waiting | None = None
 
     @property
@@ -170,6 +171,7 @@ class _Planner:
         window.events.append((stored.id, event))
         window.last = at
         window.size += len(event.body)
+        window.weight += stored.size
         if window.silence <= 0:
             self.close(CloseReason.COMMIT_WINDOW_ZERO, at)
         elif window.size >= self.buffer_limit:
@@ -220,7 +222,11 @@ class _Planner:
             )
             self.closed.append(
                 ClosedWindow(
-                    boundary, fold(window.events), attach=bound.attach if bound else None, size=window.size
+                    boundary,
+                    fold(window.events),
+                    attach=bound.attach if bound else None,
+                    size=window.size,
+                    weight=window.weight,
                 )
             )
         parked, self.parked = self.parked, []
@@ -379,6 +385,14 @@ def _finalized(by_id: Mapping[str, Stored], boundaries: Sequence[Boundary]) -> l
         events = [(stored.id, stored.entry) for stored in entries if isinstance(stored.entry, EventEntry)]
         attach = by_id[boundary.attach_id].entry if boundary.attach_id else None
         assert attach is None or isinstance(attach, AttachEntry)
-        size = sum(len(event.body) for _, event in events)
-        units.append(ClosedWindow(boundary, fold(events), attach=attach, finalized=True, size=size))
+        units.append(
+            ClosedWindow(
+                boundary,
+                fold(events),
+                attach=attach,
+                finalized=True,
+                size=sum(len(event.body) for _, event in events),
+                weight=sum(stored.size for stored in entries),
+            )
+        )
     return units

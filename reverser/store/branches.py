@@ -20,7 +20,9 @@ from reverser.store.model import (
     Stored,
 )
 
-READ_BYTES = 32 * 1024 * 1024
+READ_BYTES = 8 * 1024 * 1024
+IDS_AT_ONCE = 2_000
+"""One read of Redis serves nobody else meanwhile, so each is small."""
 BESIDE = (
     "epoch",
     "bytes",
@@ -113,12 +115,12 @@ def read_entries(branch: BranchKey, after_id: str = "", max_bytes: int = READ_BY
     )
 
 
-def entry_ids(branch: BranchKey, after_id: str = "") -> Call[list[str]]:
-    """The ids alone, in order."""
+def entry_ids(branch: BranchKey, after_id: str = "", count: int = IDS_AT_ONCE) -> Call[list[str]]:
+    """The ids alone, in order; fewer than ``count``: there are no more."""
     return Call(
         script="entry_ids",
         keys=(keys.journal(branch),),
-        args=(f"({after_id}" if after_id else "-",),
+        args=(f"({after_id}" if after_id else "-", count),
         decode=lambda reply: [ident.decode() for ident in reply],
     )
 

@@ -278,6 +278,12 @@ class Settlement:
     outcome: Outcome
     entry_ids: tuple[str, ...]
     boundary_id: str = ""
+    attach_id: str = ""
+    """The last of ``entry_ids``, where that is the attach bound to the window and no event."""
+    event_bytes: int = 0
+    """What the events of a window count in the journal (``Stored.size``); 0: the script reads each entry."""
+    sensitive: tuple[str, ...] = ()
+    """``digest_field`` of the window's objects of sensitive types."""
     intent_id: str = ""
     attach_outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     """By CommitRequest UID; normally the outcome above seen by the request that rode it."""

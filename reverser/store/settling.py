@@ -29,7 +29,11 @@ def settle(branch: BranchKey, fence: Fence, settlement: Settlement) -> Call[bool
         requests.setdefault(outcome.request_uid, outcome)
     applied = settlement.applied_scope
     order = {
+        "uid": keys.escape(uid),
         "entries": settlement.entry_ids,
+        "attach": settlement.attach_id,
+        "event_bytes": settlement.event_bytes,
+        "sensitive": settlement.sensitive,
         "boundary": settlement.boundary_id,
         "id": outcome.id,
         "kind": outcome.kind,

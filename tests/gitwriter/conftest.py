@@ -83,9 +83,18 @@ class World:
         self, name: str, value: str | None, *, author: str = "", operation: Operation | None = None
     ) -> None:
         """Append one event of a ConfigMap; ``value`` None deletes it."""
+        self.events([self._entry(name, value, author=author, operation=operation)])
+
+    def updates(self, name: str, count: int) -> None:
+        """Append ``count`` values of one ConfigMap, from "1" on, at once."""
+        self.events([self._entry(name, str(number + 1)) for number in range(count)])
+
+    def _entry(
+        self, name: str, value: str | None, *, author: str = "", operation: Operation | None = None
+    ) -> EventEntry:
         chosen = operation or (Operation.DELETE if value is None else Operation.UPDATE)
         body = b"" if value is None else orjson.dumps(configmap(name, value))
-        entry = EventEntry(
+        return EventEntry(
             target=self.target,
             scope=self.scope(),
             object=ObjectRef(CONFIGMAPS, "shop", name),
@@ -95,6 +104,9 @@ class World:
             body=body,
             author=Author(author) if author else None,
         )
+
+    def events(self, entries: list[EventEntry]) -> None:
+        """Append events."""
         status = self.store.append_events(
             self.branch,
             self.scope(),
@@ -103,7 +115,7 @@ class World:
             append_id=self._next(),
             epoch=self.epoch,
             fingerprint="f",
-            events=[entry],
+            events=entries,
             resource_version="7",
             limits=Limits(LIMITS_BYTES, LIMITS_BYTES),
         )

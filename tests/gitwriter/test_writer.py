@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from reverser.errors import KubeForbidden
-from reverser.store.model import OutcomeKind
+from reverser.store.branches import IDS_AT_ONCE
+from reverser.store.model import AttachEntry, OutcomeKind
 from tests.gitwriter.conftest import PREFIX, World
 
 FILE = "live/shop/configmaps/menu.yaml"
@@ -210,6 +211,39 @@ def test_retired_target_settles_its_open_entries_and_wants_a_replay(world: World
     kinds = [item.kind for _id, item in world.store.read_outcomes("0-0", 10, 0)]
     assert kinds == [OutcomeKind.RETIRED]
     assert world.store.read_marks(world.target.uid)[world.scope()].needs_replay
+
+
+def test_a_long_queue_of_a_deleted_target_is_one_outcome(world: World) -> None:
+    """J22, J7: its entries retire together, its request gets an answer of its own, others go on."""
+    world.set_window("60s")
+    other = world.second_target("other")
+    for number in range(40):
+        world.event(f"n{number}", "1")
+    other.event("kept", "1")
+    request = AttachEntry(world.target, "shop", "save", "cr-1", None, any_author=True)
+    world.store.append_attach(world.branch, world.fence, request)
+    world.event("last", "1")
+    del world.cluster.objects[f"{PREFIX}/gittargets/gt"]
+    shutdown_write(world)
+    outcomes = [item for _id, item in world.store.read_outcomes("0-0", 10, 0)]
+    assert sorted((item.kind, item.changes_total, item.request_uid) for item in outcomes) == [
+        (OutcomeKind.PUSHED, 1, ""),
+        (OutcomeKind.RETIRED, 1, "cr-1"),
+        (OutcomeKind.RETIRED, 41, ""),
+    ]
+    assert world.pending() == 0
+
+
+def test_a_long_journal_is_read_in_pages(world: World) -> None:
+    """J8: Redis serves others meanwhile; the window is whole, and leaves nothing."""
+    world.set_window("60s")
+    world.updates("ctr", 2 * IDS_AT_ONCE)
+    world.event("ctr", "last")
+    shutdown_write(world)
+    assert world.git.read("live/shop/configmaps/ctr.yaml").endswith(b"v: last\n")
+    assert len(world.subjects()) == 1
+    assert world.pending() == 0
+    assert world.store.read_unsettled_bytes(world.branch) == {}
 
 
 def test_push_that_arrived_before_the_crash_is_recognised(world: World) -> None:

@@ -313,6 +313,7 @@ def test_reading_is_incremental_and_bounded(world: World):
     assert ids == world.ids() == world.store.entry_ids(BRANCH)
     assert len(ids) == 600
     assert world.store.entry_ids(BRANCH, ids[-2]) == ids[-1:]
+    assert world.store.entry_ids(BRANCH, ids[0], 2) == ids[1:3]
 
 
 def test_what_went_away_inside_a_replay_is_unstaged(world: World):

@@ -356,6 +356,61 @@ def test_bytes_never_drift(world: World, writer: Fence):
     assert world.store.read_unsettled_bytes(BRANCH) == {}
 
 
+def test_a_window_is_settled_unread(world: World, writer: Fence):
+    """J16, J8, J20: where its bytes are given, its entries go in pages, and what is left is the same."""
+    store = world.store
+    world.append(unsealed("x1"))
+    world.settle(writer, world.ids(), OutcomeKind.UNSEALED, reason="A")
+    world.append(*(event(f"x{n}") for n in range(1200)))
+    store.append_attach(BRANCH, world.fence, attach())
+    world.append(event("later"))
+    *events, request, later = store.read_entries(BRANCH)
+    window = boundary([stored.id for stored in events], attach_id=request.id)
+    assert store.store_boundary(BRANCH, writer, window)
+    light = {
+        "boundary_id": "w1",
+        "attach_id": request.id,
+        "event_bytes": sum(stored.size for stored in events),
+        "sensitive": tuple(digest_field(stored.entry.object) for stored in events),
+    }
+    ids = [*window.entry_ids, request.id]
+    assert not world.settle(dataclasses.replace(writer, token="late"), ids, id="o1", **light)
+    assert world.settle(writer, ids, id="o1", **light)
+    assert store.read_entries(BRANCH) == [later]
+    assert store.read_unsettled_bytes(BRANCH)[""] == later.size
+    assert not store.client.exists(keys.branch_part(BRANCH, "claimed"))
+    assert store.attach_outcome("cr-1").id == "o1"
+    assert store.read_unsealed(TARGET.uid) == {}
+    assert world.settle(writer, ids, id="o1", **light)
+    assert store.read_unsettled_bytes(BRANCH)[""] == later.size
+
+
+@pytest.mark.parametrize("kind", [OutcomeKind.REFUSED, OutcomeKind.RETIRED])
+def test_what_was_not_written_stays_unsealed(world: World, writer: Fence, kind: OutcomeKind):
+    """J20: an object is shown as unsealed until it is in Git."""
+    world.append(unsealed("x"))
+    world.settle(writer, world.ids(), OutcomeKind.UNSEALED, reason="A")
+    world.append(event("x"))
+    (stored,) = world.store.read_entries(BRANCH)
+    world.store.store_boundary(BRANCH, writer, boundary([stored.id]))
+    light = {"boundary_id": "w1", "event_bytes": stored.size, "sensitive": (FIELD,)}
+    assert world.settle(writer, [stored.id], kind, **light)
+    assert world.store.read_unsealed(TARGET.uid) == {FIELD: "A"}
+
+
+def test_without_its_boundary_a_window_is_read(world: World, writer: Fence):
+    """J16: a Redis that went back in time may lack boundary and newest entries; the bytes stay right."""
+    world.append(event("x"), event("y"))
+    x, y = world.store.read_entries(BRANCH)
+    world.store.client.xdel(keys.journal(BRANCH), y.id)
+    world.store.client.hset(
+        keys.branch_part(BRANCH, "bytes"), mapping={f"t:{TARGET.uid}": x.size, "all": x.size}
+    )
+    assert world.settle(writer, [x.id, y.id], boundary_id="w1", event_bytes=x.size + y.size)
+    assert world.ids() == []
+    assert world.store.read_unsettled_bytes(BRANCH) == {}
+
+
 def test_outcomes_are_read_on(world: World, writer: Fence):
     """A reader continues after the id it had, and may wait a little."""
     for n in range(3):

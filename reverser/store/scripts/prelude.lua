@@ -8,6 +8,13 @@ local function int(n)
   return string.format('%.0f', n)
 end
 
+-- A list, up to its item 'last' where that is given, in pieces that one command can take.
+local function pages(list, last)
+  local pieces, n = {}, last or #list
+  for i = 1, n, 500 do pieces[#pieces + 1] = {unpack(list, i, math.min(i + 499, n))} end
+  return ipairs(pieces)
+end
+
 -- The fence is a pair; both halves must be the living lease's (J2).
 local function holds(lease_key, token, number)
   local v = redis.call('HMGET', lease_key, 'token', 'number')

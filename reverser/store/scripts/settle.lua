@@ -10,15 +10,32 @@ if o.boundary == '' or redis.call('HEXISTS', KEYS[6], o.boundary) == 0 then
   for _, id in ipairs(o.entries) do left = left + #redis.call('XRANGE', KEYS[2], id, id) end
   if #o.entries > 0 and left == 0 then return 1 end
 end
-for i = 1, #o.entries, 500 do
-  local claims = redis.call('HMGET', KEYS[4], unpack(o.entries, i, math.min(i + 499, #o.entries)))
-  for _, claim in ipairs(claims) do
+local unclaimed = false
+for _, claims in pages(o.entries) do
+  for _, claim in ipairs(redis.call('HMGET', KEYS[4], unpack(claims))) do
     if claim and claim ~= o.boundary then return 0 end
+    unclaimed = unclaimed or not claim
   end
 end
 local now, freed = now_ms(), {}
 local fresh = o.kind ~= 'unsealed'
-for _, id in ipairs(o.entries) do
+local singly = o.entries
+if o.event_bytes > 0 and not unclaimed then
+  -- A claim stands exactly as long as its entry, so all events of the window are there and need not be read:
+  -- ten thousand of them would keep everybody else waiting.
+  local events = #o.entries
+  singly = {}
+  if o.attach ~= '' then events, singly = events - 1, {o.attach} end
+  for _, ids in pages(o.entries, events) do
+    redis.call('XDEL', KEYS[2], unpack(ids))
+    redis.call('HDEL', KEYS[4], unpack(ids))
+  end
+  freed[o.uid] = o.event_bytes
+  if o.kind == 'pushed' or o.kind == 'no-change' then
+    for _, objects in pages(o.sensitive) do redis.call('HDEL', KEYS[14], unpack(objects)) end
+  end
+end
+for _, id in ipairs(singly) do
   local entry = drop_entry(KEYS[2], KEYS[4], KEYS[5], o.staging_prefix, id, freed)
   if entry then
     if entry.k == 'unsealed' then

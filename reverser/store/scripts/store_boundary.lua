@@ -9,8 +9,12 @@ if have then
 end
 local first, last = 6, #ARGV
 if ARGV[5] ~= '' then first = 5 end
-for i = first, last do
-  if redis.call('HEXISTS', KEYS[4], ARGV[i]) == 1 then return 0 end
+local claims = {}
+for i = first, last do claims[#claims + 1] = ARGV[i] end
+for _, ids in pages(claims) do
+  for _, claim in ipairs(redis.call('HMGET', KEYS[4], unpack(ids))) do
+    if claim then return 0 end
+  end
 end
 -- Nobody but the holder settles events, and a Redis that went back in time lacks the newest ones: the ends of
 -- the window and its attach stand for the rest. A sweep that was superseded is gone alone; it is its own window.
@@ -19,7 +23,14 @@ for _, i in ipairs({first, 6, last}) do
   entry = fields_of(KEYS[2], ARGV[i])
   if not entry then return 0 end
 end
-for i = first, last do redis.call('HSET', KEYS[4], ARGV[i], ARGV[3]) end
+for _, ids in pages(claims) do
+  local fields = {}
+  for _, id in ipairs(ids) do
+    fields[#fields + 1] = id
+    fields[#fields + 1] = ARGV[3]
+  end
+  redis.call('HSET', KEYS[4], unpack(fields))
+end
 if entry.k == 'sweep' then
   local field = entry.u .. '|' .. entry.s
   local pending = redis.call('HGET', KEYS[6], field)

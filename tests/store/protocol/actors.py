@@ -556,6 +556,7 @@ class Writer:
             applied_fingerprint=unit.sweep.fingerprint if isinstance(unit, SweepUnit) else "",
             new_base=tip,
             pushed=bool(commit),
+            **self.weight(unit),
         )
 
     def settle_refused(self, unit: Unit, kind: OutcomeKind) -> None:
@@ -572,6 +573,7 @@ class Writer:
             boundary_id=unit.boundary.id,
             request_uid=unit.boundary.request_uid,
             wishes=tuple(ReplayWish(scope, reason) for scope in sorted(scopes, key=str)),
+            **self.weight(unit),
         )
 
     def settle_outcome(self, unit: Unit, kind: OutcomeKind) -> None:
@@ -582,6 +584,12 @@ class Writer:
             boundary_id=unit.boundary.id,
             request_uid=unit.boundary.request_uid,
         )
+
+    @staticmethod
+    def weight(unit: Unit) -> dict[str, object]:
+        """What lets the script settle a window without reading its entries."""
+        weight = unit.weight if isinstance(unit, ClosedWindow) else 0
+        return {"attach_id": unit.boundary.attach_id, "event_bytes": weight}
 
     def settle_plain(self, target: TargetRef, entries: list[Stored], kind: OutcomeKind) -> None:
         attaches = {s.entry.uid for s in entries if isinstance(s.entry, AttachEntry)}
