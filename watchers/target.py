@@ -187,7 +187,7 @@ class TargetRunner:
             return
         self.branch = gate.branch
         table = self._table()
-        # Also where nothing is sealed: the `.sops.yaml` of a folder rides its first commit, whatever is in it.
+        # Also where nothing is sealed: the `.sops.yaml` of a folder rides its first commit.
         if target.encryption.enabled or any(spec.sensitive for spec in table.shards):
             await self._recipients()
         await self._apply(table, gate)
