@@ -66,6 +66,8 @@ class BranchMemory:
 
     branch: BranchKey
     entries: list[Stored] = field(default_factory=list)
+    listed: list[str] = field(default_factory=list)
+    """The ids of the journal, those included that could not be read."""
     first_seen: dict[str, int] = field(default_factory=dict)
     attempts: int = 0
     """Failed attempts in a row."""
@@ -129,9 +131,9 @@ class BranchWriter:
             except LostRace:
                 raise
             except TransientError as error:
-                return self._last_read(), self._failed(error, self._store.time_ms())
+                return self._last_listed(), self._failed(error, self._store.time_ms())
             except StalledError as error:  # the API server refuses us: a right that is missing, an old token
-                return self._last_read(), self._stalled(error, self._store.time_ms())
+                return self._last_listed(), self._stalled(error, self._store.time_ms())
             plan, waiting, now = step.plan, step.waiting, step.now
             try:
                 self._settle_simple(plan)
@@ -169,6 +171,7 @@ class BranchWriter:
             page = self._store.entry_ids(branch, page[-1])
             ids = [*ids, *page]
         alive = set(ids)
+        memory.listed = ids
         memory.entries = [stored for stored in memory.entries if stored.id in alive]
         # What is appended meanwhile is for the next plan: giving the lease back makes the branch due for it.
         while ids and (not memory.entries or memory.entries[-1].id != ids[-1]):
@@ -179,6 +182,9 @@ class BranchWriter:
         local = _local_ms()
         memory.first_seen = {stored.id: memory.first_seen.get(stored.id, local) for stored in memory.entries}
         return memory.entries
+
+    def _last_listed(self) -> str:
+        return self._memory.listed[-1] if self._memory.listed else ""
 
     def _last_read(self) -> str:
         return self._memory.entries[-1].id if self._memory.entries else ""
@@ -392,6 +398,7 @@ class BranchWriter:
         memory = self._memory
         memory.attempts += 1
         memory.retry_at = time.monotonic() + delay
+        self._report(now)
         self._note_failure(reason, message, attempts=memory.attempts, delay=delay, now=now)
         return now + int(delay * 1000)
 
@@ -417,8 +424,8 @@ class BranchWriter:
         labels = metrics.branch_labels(self._branch)
         record = self._store.read_branch(self._branch)
         metrics.QUEUE_DEPTH.labels(*labels).set(record.entries)
-        oldest = self._memory.entries[0].time_ms if self._memory.entries and record.entries else None
-        age = 0.0 if oldest is None else max(now - oldest, 0) / 1000
+        oldest = int(self._memory.listed[0].split("-")[0]) if self._memory.listed and record.entries else now
+        age = max(now - oldest, 0) / 1000
         metrics.OLDEST_UNPUSHED.labels(*labels).set(age)
         return record
 

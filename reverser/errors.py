@@ -6,6 +6,7 @@ ReverserError
 │   ├── KubeThrottled       429 or 503 with Retry-After
 │   ├── KubeConflict        409 on a write: read again, decide again
 │   ├── StoreUnavailable    Redis does not answer
+│   │   └── NewerVersion        what stands there is a newer version's: kept for it
 │   ├── RemoteUnavailable   the Git remote does not answer, or answers with a server error
 │   └── LostRace            somebody else moved first: the fence is lost, or the remote tip moved
 ├── StalledError        needs a person: ``reason`` is a condition reason, the message says what to do
@@ -64,6 +65,13 @@ class KubeConflict(TransientError):
 
 class StoreUnavailable(TransientError):
     """Redis does not answer, or answered that it cannot serve now."""
+
+
+class NewerVersion(StoreUnavailable):
+    """What stands in Redis was written by a newer version and means something that this one does not know.
+
+    Nothing is lost: it stays where it is until that version runs again.
+    """
 
 
 class RemoteUnavailable(TransientError):

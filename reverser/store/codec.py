@@ -11,11 +11,12 @@ import dataclasses
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import orjson
 
+from reverser.errors import NewerVersion
 from reverser.store import keys
 from reverser.store.model import (
     AttachEntry,
@@ -63,7 +64,7 @@ def _bare(value: object) -> bytes:
 
 
 def loads(cls: type[T], text: bytes | str) -> T:
-    """The ``cls`` that ``dumps`` wrote."""
+    """The ``cls`` that ``dumps`` wrote. Raises NewerVersion for a state or kind that is not known here."""
     return cast(T, _reader(cast(Hashable, cls))(orjson.loads(text)))
 
 
@@ -107,8 +108,22 @@ def _reader(hint: Hashable) -> Callable[[Any], Any]:
         value = _reader(get_args(hint)[1])
         return lambda data: {key: value(x) for key, x in data.items()}
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint
+        return partial(_member, hint)
     return _same
+
+
+def _member(cls: type[Enum], data: Any) -> Enum:
+    try:
+        return cls(data)
+    except ValueError as error:
+        raise _newer(f"{data!r} as {cls.__name__}") from error
+
+
+def _newer(what: str) -> NewerVersion:
+    return NewerVersion(
+        f"Redis holds {what}, which a newer version of this program has written; nothing is lost, it waits "
+        "until that version runs again"
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,9 +150,14 @@ def pack(entry: Entry) -> Packed:
 
 
 def unpack(ident: bytes, fields: Sequence[bytes]) -> Stored:
-    """A stream entry (flat field list) as a value."""
+    """A stream entry (flat field list) as a value. Raises NewerVersion for a kind that is not known here:
+    what stands behind it may depend on it, so nobody may pass it.
+    """
     data = dict(zip(fields[::2], fields[1::2], strict=True))
-    cls = _KINDS[data[b"k"].decode()]
+    kind = data[b"k"].decode()
+    cls = _KINDS.get(kind)
+    if cls is None:
+        raise _newer(f"a journal entry of kind {kind!r}")
     values = orjson.loads(data[b"m"])
     if cls is EventEntry:
         values["body"] = data[b"b"]

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import redis
 
-from reverser.store import Store
+from reverser.errors import NewerVersion
+from reverser.store import Store, codec
+from reverser.store.model import (
+    Boundary,
+    BranchKey,
+    CloseReason,
+    EventEntry,
+    Outcome,
+    OutcomeKind,
+    TargetRef,
+    WindowKind,
+)
 from tests.gitwriter.conftest import World, make_world
 from tests.upgrade.recording import FOLDER, dump, restore
 
@@ -61,3 +74,66 @@ def test_going_back_one_version(store: Store, redis_url: str, tmp_path: Path) ->
     assert b"v: soup" in (world.git.read("live/shop/configmaps/menu.yaml") or b"")
     assert world.git.log()[0].author.startswith("alice")
     assert client.exists(stream.replace(b":v1:", b":v2:"))
+
+
+def test_an_entry_that_only_a_newer_version_knows(
+    store: Store, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gone back by a version, the branch stops at the entry: nothing of it is written or lost, its health
+    says why, and it is not tried without a pause. The newer version goes on, in order.
+    """
+    world = make_world(store, redis_url, tmp_path)
+    for value in ("soup", "stew", "pie"):
+        world.event("menu", value, author="alice")
+    client = world.redis
+    (stream,) = [key for key in client.scan_iter("*:journal:v1:*") if client.type(key) == b"stream"]
+    _before, told, after = client.xrange(stream)
+    client.xdel(stream, told[0], after[0])
+    moment = after[0].decode().split("-")[0]
+    client.xadd(stream, {**told[1], b"k": b"hereafter"}, id=f"{moment}-8")
+    client.xadd(stream, after[1], id=f"{moment}-9")
+    for _ in range(3):
+        world.runtime = world.new_runtime()
+        world.write()
+    assert world.pending() == 3
+    assert world.git.log() == []
+    health = store.read_branch_health(world.branch)
+    assert health is not None
+    assert (health.ok, health.reason) == (False, "NewerVersion")
+    assert "'hereafter'" in health.message
+    assert store.read_due()[world.branch.id] > store.time_ms(), "it is not tried again at once"
+
+    monkeypatch.setitem(codec._KINDS, "hereafter", EventEntry)
+    world.runtime = world.new_runtime()
+    drained(world)
+    told = subprocess.run(
+        ["git", f"--git-dir={world.repository}", "log", "--reverse", "-p", "--format=", "main"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert re.findall(r"^\+ *v: (\w+)$", told, re.MULTILINE) == ["soup", "stew", "pie"]
+    health = store.read_branch_health(world.branch)
+    assert health is not None
+    assert health.ok
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [(Boundary, {"kind": "bundle"}), (Boundary, {"reason": "moon"}), (Outcome, {"kind": "postponed"})],
+)
+def test_a_state_that_only_a_newer_version_knows(
+    kind: type[Boundary | Outcome], changed: dict[str, str]
+) -> None:
+    """What decides how a value is meant is never guessed: the error says that a newer version wrote it."""
+    target = TargetRef("t1", "shop", "gt")
+    value: Boundary | Outcome = (
+        Boundary("w-1", WindowKind.WINDOW, target, ("1-0",), CloseReason.TIMER)
+        if kind is Boundary
+        else Outcome("o", OutcomeKind.PUSHED, BranchKey("shop", "gp", "main"), target)
+    )
+    text = codec.dumps(value)
+    assert codec.loads(kind, text) == value
+    ((_, word),) = changed.items()
+    with pytest.raises(NewerVersion, match=f"'{word}'"):
+        codec.loads(kind, json.dumps({**json.loads(text), **changed}))
