@@ -32,8 +32,10 @@ def render(trace: Obj, *, sort: bool = False) -> str:
 
 
 def differences(before: Mapping[str, Obj], after: Mapping[str, Obj]) -> Iterator[str]:
-    """What changed, scenario by scenario: first in words, then line by line."""
-    for name in sorted(before.keys() | after.keys()):
+    """What changed, scenario by scenario: first in words, then line by line. What only one of the two servers
+    could run is no change."""
+    left_out = {name for name, _ in one_sided(before, after)}
+    for name in sorted((before.keys() | after.keys()) - left_out):
         if name not in after:
             yield f"{name}: not recorded"
         elif name not in before:
@@ -51,6 +53,14 @@ def differences(before: Mapping[str, Obj], after: Mapping[str, Obj]) -> Iterator
                 "",
             )
             yield from (f"    {line}" for line in lines)
+
+
+def one_sided(before: Mapping[str, Obj], after: Mapping[str, Obj]) -> Iterator[tuple[str, str]]:
+    """Scenarios that one of the two servers could not run, each with what that server lacks."""
+    for name in sorted(before.keys() & after.keys()):
+        lacks = {str(traces[name].get("skipped", "")) for traces in (before, after)}
+        if len(lacks) == 2:
+            yield name, max(lacks)
 
 
 def _named(before: Obj, after: Obj) -> Iterator[str]:

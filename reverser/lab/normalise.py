@@ -16,6 +16,7 @@ _DROPPED = frozenset(
     {"managedFields", "sourceIPs", "userAgent", "level", "stage", "selfLink", "authenticationMetadata"}
 )
 _RECORDER = {"username": "<recorder>"}
+_OF_A_REQUEST = ("authorization.k8s.io/", "apiserver.latency.k8s.io/")
 _UIDS = frozenset({"uid", "auditID"})
 
 
@@ -55,7 +56,7 @@ def _walk(value: Any, names: dict[str, str], ranks: Mapping[str, str], field: st
         found = {
             key: _walk(inner, names, ranks, key)
             for key, inner in value.items()
-            if key not in _DROPPED and not (key == "annotations" and _about_authorization(inner))
+            if key not in _DROPPED and not (key == "annotations" and _about_the_request(inner))
         }
         return {key: inner for key, inner in found.items() if inner is not None}
     if isinstance(value, list):
@@ -76,5 +77,6 @@ def _text(value: str, names: dict[str, str], ranks: Mapping[str, str], field: st
     return value
 
 
-def _about_authorization(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(str(key).startswith("authorization.k8s.io/") for key in value)
+def _about_the_request(value: Any) -> bool:
+    """Whether annotations tell only who let it pass and how long it took."""
+    return isinstance(value, Mapping) and all(str(key).startswith(_OF_A_REQUEST) for key in value)

@@ -10,18 +10,21 @@ import asyncio
 import base64
 import contextlib
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from reverser.errors import KubeNotFound, ReverserError
+from reverser.errors import KubeConflict, KubeNotFound, KubeUnavailable, ReverserError, TransientError
 from reverser.kube.aio import AsyncKube
 from reverser.kube.paths import core_path, resource_path
 from reverser.kube.sync import Kube
+from reverser.lab.capabilities import Capabilities, Capability
 from reverser.lab.normalise import normalise
 from reverser.lab.scenarios import DENIED, Actor, Scenario
 from reverser.quantities import Address
@@ -35,6 +38,8 @@ QUIET_SECONDS = 2.5
 SANDBOX_QUIET_SECONDS = 0.8
 LONGEST_SECONDS = 30.0
 _WEBHOOKS = resource_path("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
+_DEFINITIONS = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_NONE = Capabilities()
 _LABEL = "lab.configbutler.ai/run"
 Obj = dict[str, Any]
 
@@ -104,8 +109,8 @@ def registered(kube: Kube, run: str, url: str, ca: bytes) -> Iterator[None]:
         "rules": [
             {
                 "operations": ["*"],
-                "apiGroups": ["", "apps"],
-                "apiVersions": ["v1"],
+                "apiGroups": ["*"],
+                "apiVersions": ["*"],
                 "resources": ["*"],
                 "scope": "Namespaced",
             }
@@ -139,21 +144,66 @@ async def record(
     run: str,
     tell: Callable[[str], None],
     quiet: float = QUIET_SECONDS,
+    capabilities: Capabilities = _NONE,
 ) -> dict[str, Obj]:
-    """The normalised traces by scenario. Raises the error tree's classes for a cluster that is not usable."""
+    """The normalised traces by scenario; of one that the server cannot run, what it needs.
+
+    Raises the error tree's classes for a cluster that is not usable.
+    """
     kube = Kube.connect(kubeconfig)
     stream = await AsyncKube.connect(kubeconfig)
     found: dict[str, Obj] = {}
     try:
         for scenario in scenarios:
+            if not capabilities.has(scenario.needs):
+                tell(f"{scenario.id}: left out, the server has no {scenario.needs}")
+                found[scenario.id] = skipped(scenario)
+                continue
             tell(f"{scenario.id}: {scenario.title}")
-            found[scenario.id] = await _one(
-                scenario, kube=kube, stream=stream, receiver=receiver, run=run, quiet=quiet
-            )
+            if scenario.needs is Capability.AGGREGATED_API and capabilities.aggregated is not None:
+                scenario = replace(scenario, type=capabilities.aggregated)  # noqa: PLW2901 - where it runs
+            with _defined(kube, scenario):
+                found[scenario.id] = await _one(
+                    scenario, kube=kube, stream=stream, receiver=receiver, run=run, quiet=quiet
+                )
     finally:
         await stream.close()
         kube.close()
     return found
+
+
+def skipped(scenario: Scenario) -> Obj:
+    """What stands in a recording for a scenario that the server could not run."""
+    return {"id": scenario.id, "title": scenario.title, "skipped": str(scenario.needs)}
+
+
+@contextmanager
+def _defined(kube: Kube, scenario: Scenario) -> Iterator[None]:
+    """The scenario's definition, served; it is gone afterwards."""
+    if scenario.definition is None:
+        yield
+        return
+    name, kind = str(scenario.definition["metadata"]["name"]), scenario.type
+    with contextlib.suppress(KubeConflict):  # of a recording that was killed
+        kube.create(_DEFINITIONS, scenario.definition)
+    try:
+        end = time.monotonic() + LONGEST_SECONDS
+        while not _is_served(kube, resource_path(kind.group, kind.version, kind.resource)):
+            if time.monotonic() > end:
+                raise KubeUnavailable(f"{name} was defined, and is not served")
+            time.sleep(0.1)
+        yield
+    finally:
+        with contextlib.suppress(KubeNotFound):
+            kube.delete(f"{_DEFINITIONS}/{name}")
+
+
+def _is_served(kube: Kube, path: str) -> bool:
+    try:
+        kube.raw("GET", path)
+    except (KubeNotFound, TransientError):  # its storage is only just being made
+        return False
+    return True
 
 
 async def _one(
@@ -163,12 +213,11 @@ async def _one(
     meta = {"name": namespace, "labels": {_LABEL: run}}
     await asyncio.to_thread(kube.create, core_path("namespaces"), {"metadata": meta})
     events: list[Obj] = []
-    path = resource_path(scenario.group, "v1", scenario.resource, namespace=namespace)
+    actor = Actor(kube, namespace, type=scenario.type)
     opened = asyncio.Event()
-    follower = asyncio.create_task(_follow(stream, path, events, opened))
+    follower = asyncio.create_task(_follow(stream, actor.path(), events, opened))
     try:
         await asyncio.wait_for(opened.wait(), LONGEST_SECONDS)
-        actor = Actor(kube, namespace)
         await asyncio.to_thread(scenario.run, actor)
         await _settle(lambda: len(events) + receiver.count(), quiet)
     finally:
@@ -185,7 +234,7 @@ async def _one(
             event
             for event in receiver.audit
             if (event.get("objectRef") or {}).get("namespace") == namespace
-            and (event["objectRef"].get("resource")) == scenario.resource
+            and (event["objectRef"].get("resource")) == scenario.type.resource
             and event["objectRef"].get("subresource") != "status"
             and event.get("stage") == "ResponseComplete"
         ],
@@ -193,7 +242,7 @@ async def _one(
             review
             for review in receiver.reviews
             if review.get("namespace") == namespace
-            and (review.get("resource") or {}).get("resource") == scenario.resource
+            and (review.get("resource") or {}).get("resource") == scenario.type.resource
         ],
     }
     return normalise(records, namespace)
@@ -211,7 +260,7 @@ def _about(obj: Obj, namespace: str, scenario: Scenario) -> bool:
     meta = obj.get("metadata") or {}
     return "annotations" in meta or (
         meta.get("namespace") == namespace
-        and not (scenario.resource == "configmaps" and meta.get("name") == "kube-root-ca.crt")
+        and not (scenario.type.resource == "configmaps" and meta.get("name") == "kube-root-ca.crt")
     )
 
 

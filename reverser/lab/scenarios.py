@@ -7,6 +7,7 @@ refusals are part of the scenario, so a refused request is no error here.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +17,17 @@ import orjson
 from reverser.errors import ReverserError
 from reverser.kube.paths import resource_path
 from reverser.kube.sync import Kube
+from reverser.lab.capabilities import Capability, Type
 
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 DENIED = "denied-by-the-lab"
+CONFIG_MAP = Type("", "v1", "configmaps", "ConfigMap")
+DEPLOYMENT = Type("apps", "v1", "deployments", "Deployment")
+GIZMO = Type("lab.configbutler.ai", "v2", "gizmos", "Gizmo")
+OLDER = "v1"
+"""The version of Gizmo that is served beside the one that is stored and watched."""
+LONGEST_WAIT = 20.0
 Obj = dict[str, Any]
 
 
@@ -27,10 +35,17 @@ class Actor:
     """Somebody in a namespace. Requests are impersonated with an administrator's group."""
 
     def __init__(
-        self, kube: Kube, namespace: str, user: str = "", extra: Mapping[str, str] | None = None
+        self,
+        kube: Kube,
+        namespace: str,
+        user: str = "",
+        extra: Mapping[str, str] | None = None,
+        *,
+        type: Type = CONFIG_MAP,
     ) -> None:
         self._kube = kube
         self.namespace = namespace
+        self.type = type
         self.watched: list[Obj] = []
         """What watches of the script's own showed."""
         self._headers: dict[str, str] = {}
@@ -42,11 +57,14 @@ class Actor:
     def be(self, user: str, **claims: str) -> Actor:
         """Another user in the same namespace."""
         extra = {f"configbutler.ai/claims/{key.replace('_', '-')}": text for key, text in claims.items()}
-        return Actor(self._kube, self.namespace, user, extra)
+        return Actor(self._kube, self.namespace, user, extra, type=self.type)
 
-    def path(self, name: str = "", resource: str = "configmaps", group: str = "") -> str:
-        """A collection, or an object in it."""
-        return resource_path(group, "v1", resource, namespace=self.namespace, name=name)
+    def path(self, name: str = "", *, version: str = "") -> str:
+        """The collection of the scenario's type, or an object in it."""
+        kind = self.type
+        return resource_path(
+            kind.group, version or kind.version, kind.resource, namespace=self.namespace, name=name
+        )
 
     def ask(
         self, method: str, path: str, body: Any = None, kind: str = "application/json", **query: str
@@ -60,11 +78,10 @@ class Actor:
             return found
         return {}
 
-    def watch_from(self, version: str) -> None:
+    def watch_from(self, version: str, path: str = "") -> None:
         """A short watch from a version, as it answers now."""
-        answer = self._kube.raw(
-            "GET", self.path(), query={"watch": "true", "resourceVersion": version, "timeoutSeconds": "2"}
-        )
+        query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "2"}
+        answer = self._kube.raw("GET", path or self.path(), query=query)
         self.watched += [orjson.loads(line) for line in answer.splitlines() if line]
 
     def create(self, name: str, **meta: Any) -> Obj:
@@ -86,16 +103,23 @@ class Actor:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": value}}
         return self.ask("PATCH", self.path(name), body, APPLY, fieldManager="lab", force="true")
 
+    def wait_for(self, name: str, true: Callable[[Obj], bool]) -> None:
+        """Until an object is as it should be (empty: it is gone), or the longest wait is over."""
+        end = time.monotonic() + LONGEST_WAIT
+        while not true(self.ask("GET", self.path(name))) and time.monotonic() < end:
+            time.sleep(0.1)
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A script with a name; ``resource`` is what is watched meanwhile."""
+    """A script with a name, what it works on, and what it needs; ``definition`` is there for its time."""
 
     id: str
     title: str
     run: Callable[[Actor], None]
-    group: str = ""
-    resource: str = "configmaps"
+    type: Type = CONFIG_MAP
+    needs: Capability | None = None
+    definition: Mapping[str, Any] | None = None
 
 
 def _create(lab: Actor) -> None:
@@ -174,7 +198,7 @@ def _scale(lab: Actor) -> None:
     }
     spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": pod}
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "till"}, "spec": spec}
-    path = lab.path(resource="deployments", group="apps")
+    path = lab.path()
     lab.be("alice").ask("POST", path, body)
     lab.be("carol").ask("PATCH", f"{path}/till/scale", {"spec": {"replicas": 1}}, MERGE)
     lab.be("dora").ask("PATCH", f"{path}/till/status", {"status": {"observedGeneration": 1}}, MERGE)
@@ -184,6 +208,68 @@ def _expired(lab: Actor) -> None:
     lab.watch_from("1")
 
 
+def _owned(lab: Actor, policy: str) -> None:
+    """An owner and its child; somebody else deletes the owner."""
+    owner = lab.be("alice").create("owner")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "blockOwnerDeletion": True}
+    uid = (owner.get("metadata") or {}).get("uid")
+    lab.be("alice").create("child", ownerReferences=[{**reference, "uid": uid}])
+    lab.be("bob").ask("DELETE", lab.path("owner"), {"propagationPolicy": policy})
+    lab.wait_for("owner", lambda found: not found)
+
+
+def _cascade(lab: Actor) -> None:
+    _owned(lab, "Background")
+    lab.wait_for("child", lambda found: not found)
+
+
+def _cascade_first(lab: Actor) -> None:
+    _owned(lab, "Foreground")
+    lab.wait_for("child", lambda found: not found)
+
+
+def _orphaned(lab: Actor) -> None:
+    _owned(lab, "Orphan")
+    lab.wait_for("child", lambda found: "ownerReferences" not in (found.get("metadata") or {}))
+
+
+def _two_versions(lab: Actor) -> None:
+    older = lab.path(version=OLDER)
+    before = lab.ask("GET", older)
+    body = {"apiVersion": f"{GIZMO.group}/{OLDER}", "kind": GIZMO.kind, "metadata": {"name": "a"}}
+    lab.be("alice").ask("POST", older, {**body, "spec": {"size": 1}})
+    lab.be("bob").ask("PATCH", lab.path("a"), {"spec": {"size": 2}}, MERGE)
+    lab.be("carol").ask("DELETE", lab.path("a", version=OLDER))
+    lab.watch_from(str((before.get("metadata") or {}).get("resourceVersion", "")), older)
+
+
+def _aggregated(lab: Actor) -> None:
+    body = {"apiVersion": lab.type.api_version, "kind": lab.type.kind, "metadata": {"name": "a"}}
+    lab.be("alice").ask("POST", lab.path(), body)
+    lab.be("bob").ask("DELETE", lab.path("a"))
+    lab.be("alice").ask("POST", lab.path(), body)
+    lab.be("carol").ask("DELETE", lab.path())
+
+
+def _definition() -> Obj:
+    """Gizmo, served in two versions without conversion."""
+
+    def version(name: str, *, stored: bool) -> Obj:
+        schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": _SIZE}}}
+        return {"name": name, "served": True, "storage": stored, "schema": {"openAPIV3Schema": schema}}
+
+    names = {"plural": GIZMO.resource, "singular": "gizmo", "kind": GIZMO.kind}
+    versions = [version(OLDER, stored=False), version(GIZMO.version, stored=True)]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{GIZMO.resource}.{GIZMO.group}"},
+        "spec": {"group": GIZMO.group, "names": names, "scope": "Namespaced", "versions": versions},
+    }
+
+
+_SIZE = {"size": {"type": "integer"}}
+_COLLECTED = Capability.GARBAGE_COLLECTION
 SCENARIOS = (
     Scenario("create", "a creation", _create),
     Scenario("generate-name", "a creation with a generated name", _generated),
@@ -197,6 +283,20 @@ SCENARIOS = (
     Scenario("delete", "a plain deletion", _delete),
     Scenario("delete-held", "a deletion with a finalizer that somebody else clears", _held),
     Scenario("delete-collection", "the deletion of a collection by label", _collection),
-    Scenario("scale-status", "a scale and a status request on a Deployment", _scale, "apps", "deployments"),
+    Scenario("scale-status", "a scale and a status request on a Deployment", _scale, DEPLOYMENT),
     Scenario("expired", "a watch from a version that is no longer known", _expired),
+    Scenario("cascade-background", "the deletion of an owner, its child later", _cascade, needs=_COLLECTED),
+    Scenario(
+        "cascade-foreground", "the deletion of an owner after its child", _cascade_first, needs=_COLLECTED
+    ),
+    Scenario("cascade-orphan", "the deletion of an owner that leaves its child", _orphaned, needs=_COLLECTED),
+    Scenario(
+        "two-versions", "writes in two versions of a type", _two_versions, GIZMO, definition=_definition()
+    ),
+    Scenario(
+        "aggregated",
+        "creations and deletions of an aggregated API",
+        _aggregated,
+        needs=Capability.AGGREGATED_API,
+    ),
 )
