@@ -52,7 +52,7 @@ def branches(request: HttpRequest) -> HttpResponse:
         reading.branches.values(), key=lambda row: (not row.failing, -row.record.entries, str(row.key))
     )
     context = {
-        "rows": [(row, _since(row), moment(row.record.last_push_ms)) for row in rows],
+        "rows": [(row, _since(row), moment(row.record.last_push_ms), moment(row.due_ms)) for row in rows],
         "problem": reading.problem,
     }
     return _page(request, "branches", "Branches", context)
@@ -71,6 +71,7 @@ def branch(request: HttpRequest, branch_id: str) -> HttpResponse:
             "row": row,
             "since": _since(row),
             "last_push": moment(row.record.last_push_ms),
+            "due": moment(row.due_ms),
             "entries": [_entry(stored) for stored in entries[:SHOWN_ENTRIES]],
             "more": max(0, row.record.entries - min(len(entries), SHOWN_ENTRIES)),
             "boundaries": [

@@ -14,7 +14,7 @@ from django.utils.cache import patch_vary_headers
 
 from reverser.dashboard.diffs import DiffUnavailable, find_clone, read_diff
 from reverser.dashboard.forge import commit_url
-from reverser.dashboard.fragments import is_fragment
+from reverser.dashboard.fragments import REFRESH_SECONDS, STOP_POLLING, is_fragment
 from reverser.history.models import Commit, SaveRequest, TargetState
 from reverser.wiring import config
 
@@ -81,14 +81,21 @@ def diff(request: HttpRequest, object_id: str) -> HttpResponse:
 
 
 def request_page(request: HttpRequest, object_id: str) -> HttpResponse:
-    """One CommitRequest and what became of it."""
+    """One CommitRequest and what became of it; while it waits the page renews itself."""
     found = _found(request, SaveRequest, object_id, "history.view_saverequest")
+    commits = list(Commit.objects.filter(request_uid=found.uid)[:10])
     context = {
-        **admin.site.each_context(request),
-        "title": f"{found.namespace}/{found.name}",
         "asked": found,
         "target": _target_of(found.namespace, found.target_name),
-        "commits": list(Commit.objects.filter(request_uid=found.uid)[:10]),
-        "opts": SaveRequest._meta,
+        "commits": commits,
     }
-    return TemplateResponse(request, "dashboard/request.html", context)
+    if is_fragment(request):
+        status = STOP_POLLING if found.outcome and (commits or not found.sha) else 200
+        response = TemplateResponse(request, "dashboard/request_live.html", context, status=status)
+    else:
+        title = f"{found.namespace}/{found.name}"
+        page = {**admin.site.each_context(request), "title": title, "opts": SaveRequest._meta}
+        page["refresh"] = REFRESH_SECONDS
+        response = TemplateResponse(request, "dashboard/request.html", {**page, **context})
+    patch_vary_headers(response, ["HX-Request"])
+    return response

@@ -33,6 +33,7 @@ from reverser.store.model import Hold, LeaseKind, PathVerdict, Recipients, Strea
 KUBE_SECONDS = 3.0
 PLAN_BYTES = 1024 * 1024
 LIST = 10
+CLUSTER = "cluster"
 STATES = {StreamState.BLOCKED: 0, StreamState.REPLAYING: 1, StreamState.STREAMING: 2}
 
 
@@ -110,6 +111,8 @@ class Feeding:
     reason: str
     message: str
     streams: str
+    types: Sequence[str]
+    """The types that it resolves to, each with its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ class Details:
 
 def build(target: TargetState, store: Store, kube: Kube | None) -> Details:
     """The page of a target; ``kube`` is None where the cluster cannot be asked."""
-    window_ms, rules, problem = _cluster(kube, target)
+    window_ms, found, problem = _cluster(kube, target)
     waiting = _waiting(store, target, window_ms)
     now_ms = waiting.now_ms or int(time.time() * 1000)
     return Details(
@@ -137,7 +140,7 @@ def build(target: TargetState, store: Store, kube: Kube | None) -> Details:
         verdict=judge(target, waiting.branch, now_ms=now_ms),
         conditions=[_condition(item) for item in target.conditions or () if isinstance(item, Mapping)],
         waiting=waiting,
-        rules=rules,
+        rules=[_feeding(kind, rule, obj, waiting.streams) for kind, rule, obj in found],
         rules_problem=problem,
         commits=list(target_commits(target).prefetch_related("objects_changed")[:LIST]),
         incidents=list(target_incidents(target)[:LIST]),
@@ -210,7 +213,7 @@ def _streams(store: Store, target: TargetState, now_ms: int) -> list[Stream]:
                 scope.group_resource,
                 record.type.kind,
                 record.type.version,
-                scope.namespace or "all namespaces" if record.type.namespaced else "cluster",
+                scope.namespace or "all namespaces" if record.type.namespaced else CLUSTER,
                 record.state.value,
                 record.reason,
                 record.message,
@@ -266,8 +269,11 @@ def _object_name(ref: Any) -> str:
     return f"{ref.type.kind} {where}"
 
 
-def _cluster(kube: Kube | None, target: TargetState) -> tuple[int | None, list[Feeding], str]:
-    """The commit window in milliseconds, the rules, and what went wrong."""
+Found = list[tuple[str, WatchRule, Mapping[str, Any]]]
+
+
+def _cluster(kube: Kube | None, target: TargetState) -> tuple[int | None, Found, str]:
+    """The commit window in milliseconds, the rules with their kinds and objects, and what went wrong."""
     if kube is None:
         return None, [], "the cluster is not configured for this process"
     window: int | None = None
@@ -278,7 +284,7 @@ def _cluster(kube: Kube | None, target: TargetState) -> tuple[int | None, list[F
         window = None
     except ReverserError as error:
         return None, [], str(error)
-    found: list[Feeding] = []
+    found: Found = []
     try:
         for kind, path in (
             ("WatchRule", own_path("watchrules", namespace=target.namespace)),
@@ -287,16 +293,16 @@ def _cluster(kube: Kube | None, target: TargetState) -> tuple[int | None, list[F
             for obj in kube.list(path, timeout=KUBE_SECONDS).items:
                 rule = parse_watch_rule({"kind": kind, **obj})
                 if (rule.target_namespace, rule.target_name) == (target.namespace, target.name):
-                    found.append(_feeding(kind, rule, obj))
+                    found.append((kind, rule, obj))
     except ReverserError as error:
         return window, found, str(error)
     return window, found, ""
 
 
-def _feeding(kind: str, rule: WatchRule, obj: Mapping[str, Any]) -> Feeding:
+def _feeding(kind: str, rule: WatchRule, obj: Mapping[str, Any], streams: Sequence[Stream]) -> Feeding:
     by_type = {item.type: item for item in rule.conditions}
     ready, resolved = by_type.get("Ready"), by_type.get("ResourcesResolved")
-    streams = (obj.get("status") or {}).get("streams") or {}
+    counts = (obj.get("status") or {}).get("streams") or {}
     bad = ready is not None and ready.status != "True"
     shown = ready if bad else resolved or ready
     return Feeding(
@@ -306,8 +312,31 @@ def _feeding(kind: str, rule: WatchRule, obj: Mapping[str, Any]) -> Feeding:
         ready.status if ready is not None else "Unknown",
         shown.reason if shown is not None else "",
         shown.message if shown is not None else "not judged yet",
-        str(streams.get("summary") or ""),
+        str(counts.get("summary") or ""),
+        [f"{row.group_resource} {row.version}" for row in streams if feeds(rule, row)],
     )
+
+
+def feeds(rule: WatchRule, stream: Stream) -> bool:
+    """Whether a stream that runs is one that the rule asks for."""
+    if not rule.cluster and stream.where != rule.meta.namespace:
+        return False
+    group, _, resource = stream.group_resource.rpartition("/")
+    for item in rule.rules:
+        if rule.cluster and (item.scope == "Cluster") is not (stream.where == CLUSTER):
+            continue
+        named = {name.strip().lower() for name in item.resources}
+        if (
+            named & {resource, "*"}
+            and _listed(group, item.api_groups)
+            and _listed(stream.version, item.api_versions)
+        ):
+            return True
+    return False
+
+
+def _listed(value: str, allowed: Sequence[str]) -> bool:
+    return not allowed or "*" in allowed or value in allowed
 
 
 def _selects(rule: Any) -> str:

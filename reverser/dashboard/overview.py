@@ -59,6 +59,8 @@ class Overview:
     pages: int
     page: int
     now: datetime
+    incomplete: int = 0
+    """Targets that are up to date but for objects that are left out."""
 
     @property
     def worst(self) -> State | None:
@@ -117,6 +119,7 @@ def build(
         pages=pages,
         page=page,
         now=now,
+        incomplete=sum(row.verdict.state is State.CURRENT and bool(row.verdict.reason) for row in everything),
     )
 
 

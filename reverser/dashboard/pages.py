@@ -16,7 +16,7 @@ from django.utils.cache import patch_vary_headers
 from reverser.dashboard import actions, details
 from reverser.dashboard.chart import draw
 from reverser.dashboard.forge import commit_url, shown_url
-from reverser.dashboard.fragments import is_fragment
+from reverser.dashboard.fragments import REFRESH_SECONDS, is_fragment
 from reverser.dashboard.overview import Overview, build
 from reverser.dashboard.readings import READING, current
 from reverser.dashboard.verdicts import State
@@ -28,8 +28,6 @@ from reverser.wiring import kube, store
 
 if TYPE_CHECKING:
     from reverser.dashboard.details import Details
-
-REFRESH_SECONDS = 5
 
 
 def overview(request: HttpRequest, site: AdminSite, extra: dict[str, Any]) -> TemplateResponse:

@@ -17,6 +17,10 @@ from reverser.dashboard.readings import BranchReading
 from reverser.history.models import TargetState
 
 LATE_MS = 120_000
+GATES = ("Validated", "EncryptionConfigured", "StreamsRunning", "GitPathAccepted")
+"""The conditions that make a target not ready, in the order in which the first one decides."""
+LEFT_OUT = ("ObjectsWritten", "RenderMatchesLive")
+"""What is not in Git though nothing waits."""
 PLANNED_MS = 10_000
 """A due time further ahead is a commit window that is open that long; a claim moves it by less."""
 
@@ -54,7 +58,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer for one target."""
+    """The answer for one target. A target that is up to date has a reason where objects are left out."""
 
     state: State
     reason: str = ""
@@ -93,7 +97,8 @@ def judge(target: TargetState, branch: BranchReading | None, *, now_ms: int) -> 
     conditions = target.conditions if isinstance(target.conditions, list) else []
     if target.stalled == "True":
         found = condition(conditions, "Stalled")
-        return Verdict(State.FAILING, target.reason, target.message, since_of(found), oldest)
+        message = _because(conditions, target.message)
+        return Verdict(State.FAILING, target.reason, message, since_of(found), oldest)
     if branch is not None and branch.health is not None and not branch.health.ok:
         health = branch.health
         return Verdict(State.FAILING, health.reason, health.message, moment(health.since_ms), oldest)
@@ -108,7 +113,23 @@ def judge(target: TargetState, branch: BranchReading | None, *, now_ms: int) -> 
     if target.ready != "True":
         found = condition(conditions, "Ready")
         state = State.STARTING if target.reconciling == "True" else State.UNKNOWN
-        return Verdict(state, target.reason, target.message, since_of(found), oldest)
+        message = _because(conditions, target.message)
+        return Verdict(state, target.reason, message, since_of(found), oldest)
     if oldest is not None:
         return Verdict(State.WRITING, "", "a change is on its way to Git", oldest, oldest)
-    return Verdict(State.CURRENT, "", "", None, None)
+    for name in LEFT_OUT:
+        found = condition(conditions, name)
+        if found.get("status") == "False":
+            text = (str(found.get("reason") or ""), str(found.get("message") or ""))
+            return Verdict(State.CURRENT, *text, since_of(found))
+    return Verdict(State.CURRENT)
+
+
+def _because(conditions: Sequence[Mapping[str, Any]], message: str) -> str:
+    """The summary, and the words of the condition behind it where it does not repeat them itself."""
+    for name in GATES:
+        found = condition(conditions, name)
+        if found.get("status") == "False":
+            words = str(found.get("message") or "")
+            return message if words in message else f"{message}: {words}" if message else words
+    return message

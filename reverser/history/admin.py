@@ -14,11 +14,18 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django_celery_beat import models as beat
 from unfold.admin import ModelAdmin
-from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.views import ChangeList
 
 from reverser.dashboard import commitpages, pages
+from reverser.history.filters import (
+    AskedFilter,
+    NamespaceFilter,
+    OutcomeFilter,
+    OwnNamespaceFilter,
+    TimeFilter,
+)
 from reverser.history.models import Commit, Incident, SaveRequest, TargetState
 from reverser.history.paging import BoundedPaginator
 from reverser.history.search import search_commits
@@ -36,6 +43,16 @@ for _model in (
         admin.site.unregister(_model)
 
 
+class Listing(ChangeList):
+    """A list whose heading counts results only under a search or a filter; *Show all* lifts those."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """The rows of the page."""
+        super().get_results(request)
+        if not self.query and not self.has_active_filters:
+            self.full_result_count = self.result_count
+
+
 class ReadOnly(ModelAdmin):
     """Rows that only the pipeline writes."""
 
@@ -43,6 +60,10 @@ class ReadOnly(ModelAdmin):
     list_per_page = 50
     show_full_result_count = False
     paginator = BoundedPaginator
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """A list that offers *Show all* only where something is left out."""
+        return Listing
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Never by hand."""
@@ -57,46 +78,12 @@ class ReadOnly(ModelAdmin):
         return False
 
 
-class NamespaceFilter(admin.SimpleListFilter):
-    """Namespaces of targets, known without reading the history."""
-
-    title = "namespace"
-    parameter_name = "namespace"
-    column = "target_namespace"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Each namespace that has or had a target."""
-        names = TargetState.objects.order_by("namespace").values_list("namespace", flat=True).distinct()
-        return [(name, name) for name in names]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Rows of that namespace."""
-        return queryset.filter(**{self.column: self.value()}) if self.value() else queryset
-
-
-class AskedFilter(admin.SimpleListFilter):
-    """Commits that somebody asked for, and those that came by themselves."""
-
-    title = "commit request"
-    parameter_name = "asked"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """With one, without one."""
-        return [("yes", "asked for by a CommitRequest"), ("no", "not asked for")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """By whether a request's UID stands at the commit."""
-        if self.value() == "yes":
-            return queryset.exclude(request_uid="")
-        return queryset.filter(request_uid="") if self.value() == "no" else queryset
-
-
 @admin.register(TargetState)
 class TargetAdmin(ReadOnly):
     """GitTargets, those that are gone included."""
 
     list_display = ("name_shown", "provider", "branch", "path", "state", "reason", "streams", "last_push_at")
-    list_filter = ("ready", "stalled", ("removed_at", admin.EmptyFieldListFilter), "namespace")
+    list_filter = ("ready", "stalled", ("removed_at", admin.EmptyFieldListFilter), OwnNamespaceFilter)
     search_fields = ("name", "namespace", "provider", "branch", "path", "reason", "message")
 
     @display(description="target", ordering="name")
@@ -134,8 +121,8 @@ class TargetAdmin(ReadOnly):
 class CommitAdmin(ReadOnly):
     """Commits that reached the remote."""
 
-    list_display = ("short", "subject", "author", "target", "changes_total", "pushed_at")
-    list_filter = (("pushed_at", RangeDateTimeFilter), NamespaceFilter, AskedFilter)
+    list_display = ("short", "subject", "author", "target", "changes", "pushed_at")
+    list_filter = (("pushed_at", TimeFilter), NamespaceFilter, AskedFilter)
     list_filter_submit = True
     search_fields = ("message",)
     search_help_text = (
@@ -153,6 +140,11 @@ class CommitAdmin(ReadOnly):
     def short(self, row: Commit) -> str:
         """The abbreviated id."""
         return row.sha[:10]
+
+    @display(description="changes", ordering="changes_total")
+    def changes(self, row: Commit) -> int:
+        """How many objects."""
+        return row.changes_total
 
     @display(description="author", ordering="author_name")
     def author(self, row: Commit) -> str:
@@ -180,9 +172,25 @@ class CommitAdmin(ReadOnly):
 class RequestAdmin(ReadOnly):
     """CommitRequests, kept after the object is gone."""
 
-    list_display = ("__str__", "target_name", "asker", "state", "message", "requested_at", "took")
-    list_filter = ("outcome", "namespace")
+    list_display = ("shown", "target_shown", "asker", "state", "message_shown", "requested_at", "took")
+    list_filter = (OutcomeFilter, ("requested_at", TimeFilter), OwnNamespaceFilter)
+    list_filter_submit = True
     search_fields = ("name", "namespace", "target_name", "submitter", "message", "sha")
+
+    @display(description="commit request", ordering="name")
+    def shown(self, row: SaveRequest) -> str:
+        """``namespace/name``."""
+        return f"{row.namespace}/{row.name}"
+
+    @display(description="target", ordering="target_name")
+    def target_shown(self, row: SaveRequest) -> str:
+        """In the request's own namespace."""
+        return row.target_name
+
+    @display(description="message")
+    def message_shown(self, row: SaveRequest) -> str:
+        """Its first line."""
+        return row.message.split("\n", 1)[0][:120]
 
     @display(description="asked by", ordering="submitter")
     def asker(self, row: SaveRequest) -> str:
@@ -192,7 +200,13 @@ class RequestAdmin(ReadOnly):
     @display(
         description="outcome",
         ordering="outcome",
-        label={"pushed": "success", "failed": "danger", "refused": "danger", "waiting": "info"},
+        label={
+            "pushed": "success",
+            "no-change": "success",
+            "failed": "danger",
+            "refused": "danger",
+            "waiting": "info",
+        },
     )
     def state(self, row: SaveRequest) -> str:
         """How it ended."""
@@ -217,7 +231,7 @@ class IncidentAdmin(ReadOnly):
     """Outcomes that are not commits."""
 
     list_display = ("happened_at", "label", "target", "reason", "detail", "changes_total")
-    list_filter = ("kind", ("happened_at", RangeDateTimeFilter), NamespaceFilter)
+    list_filter = ("kind", ("happened_at", TimeFilter), NamespaceFilter)
     list_filter_submit = True
     search_fields = ("target_name", "reason", "detail")
 
@@ -237,7 +251,7 @@ class TrailAdmin(ReadOnly):
     """What people did here."""
 
     list_display = ("action_time", "user", "object_repr", "told")
-    list_filter = (("action_time", RangeDateTimeFilter),)
+    list_filter = (("action_time", TimeFilter),)
     list_filter_submit = True
     list_select_related = ("user",)
     search_fields = ("object_repr", "change_message", "user__username")

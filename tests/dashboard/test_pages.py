@@ -45,7 +45,7 @@ def test_overview_in_one_look(viewer: Client, web: Store) -> None:
     assert "Git may be behind for 1 of 2 targets." in page
     assert page.index("shop/broken") < page.index("shop/fine")
     assert "UnsupportedContent" in page and "Git path refused at x.yaml" in page
-    assert re.search(r"for \d+ (min|h)", page)
+    assert re.search(r"for \d+\s(min|h)", page)
 
 
 def test_no_watcher_is_no_good_news(viewer: Client, web: Store) -> None:

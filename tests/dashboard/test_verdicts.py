@@ -80,3 +80,50 @@ def test_failure_says_since_when_and_why() -> None:
 def test_worst_first() -> None:
     """The order of the states is the order in which a person should look."""
     assert sorted(State)[:3] == [State.FAILING, State.LATE, State.HELD]
+
+
+def _found(**messages: tuple[str, str]) -> list[dict[str, str]]:
+    """Conditions with a status and a message each."""
+    return [
+        {"type": name, "status": status, "reason": "R", "message": message}
+        for name, (status, message) in messages.items()
+    ]
+
+
+def test_the_reason_behind_the_reason() -> None:
+    """A summary that only names a gate is followed by what the gate says, and never twice."""
+    closed = _found(
+        Ready=("False", "EncryptionConfigured gate failed: InvalidConfig"),
+        EncryptionConfigured=("False", "generateWhenMissing needs extractFromSecret: set it"),
+        StreamsRunning=("Unknown", "no stream runs while a gate is closed"),
+    )
+    summary = closed[0]["message"]
+
+    stalled = judge(
+        _target(stalled="True", message=summary, conditions=closed), _branch(), now_ms=NOW_MS
+    ).message
+    starting = judge(
+        _target(ready="False", reconciling="True", message=summary, conditions=closed),
+        _branch(),
+        now_ms=NOW_MS,
+    ).message
+
+    assert stalled == starting == f"{summary}: generateWhenMissing needs extractFromSecret: set it"
+    refused = _found(GitPathAccepted=("False", "Git path refused at x: no"))
+    words = judge(
+        _target(stalled="True", message="Git path refused at x: no", conditions=refused),
+        _branch(),
+        now_ms=NOW_MS,
+    ).message
+    assert words == "Git path refused at x: no"
+
+
+@pytest.mark.parametrize("name", ["ObjectsWritten", "RenderMatchesLive"])
+def test_up_to_date_but_for_what_is_left_out(name: str) -> None:
+    """Nothing waits, so nobody is woken up; what is not in Git is still told."""
+    left = _found(Ready=("True", ""), **{name: ("False", "not written: configmaps shop/menu")})
+
+    verdict = judge(_target(conditions=left), _branch(), now_ms=NOW_MS)
+
+    assert (verdict.state, verdict.reason) == (State.CURRENT, "R")
+    assert verdict.message == "not written: configmaps shop/menu"
