@@ -1,11 +1,13 @@
 """The little of HTTP that both ingresses need: bounded bodies in, short answers out.
 
-A body is never read past its limit into memory. What a client still has to send when it is refused is read
-and thrown away, up to a bound, so that it gets to see the answer; then the connection ends.
+A body is never read past its limit into memory, nor unpacked past it. What a client still has to send when
+it is refused is read and thrown away, up to a bound, so that it gets to see the answer; then the connection
+ends.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -16,6 +18,8 @@ StartResponse = Callable[[str, Headers], Any]
 
 CHUNK = 64 * 1024
 DISCARDED = 32 * 2**20
+_GZIP = frozenset({"gzip", "x-gzip"})
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
 RECEIVED = "reverser.received"
 """In the environment: to be called once a request was read; its deadline becomes that of the answer."""
 
@@ -33,7 +37,11 @@ class BadBody(Exception):
 
 
 def read_body(environ: Environ, limit: int) -> bytes:
-    """The whole body. Raises BadBody when it is larger than ``limit`` bytes, or breaks off."""
+    """The whole body, unpacked if it came with gzip.
+
+    Raises BadBody when it is larger than ``limit`` bytes, packed or not, breaks off, or is packed in another
+    way.
+    """
     source: Body = environ["wsgi.input"]
     declared = _length(environ)
     chunks: list[bytes] = []
@@ -59,7 +67,25 @@ def read_body(environ: Environ, limit: int) -> bytes:
     received = environ.get(RECEIVED)
     if received is not None:
         received()
-    return b"".join(chunks)
+    return _unpack(b"".join(chunks), environ.get("HTTP_CONTENT_ENCODING", ""), limit)
+
+
+def _unpack(body: bytes, encoding: str, limit: int) -> bytes:
+    name = encoding.strip().lower()
+    if name in {"", "identity"}:
+        return body
+    if name not in _GZIP:
+        raise BadBody("this Content-Encoding is not understood; send gzip or none")
+    unpacker = zlib.decompressobj(_GZIP_FORMAT)
+    try:
+        plain = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        raise BadBody("the request body is not the gzip that Content-Encoding says") from None
+    if len(plain) > limit:
+        raise BadBody(f"request body too large: max {limit} bytes, also unpacked")
+    if not unpacker.eof or unpacker.unused_data:
+        raise BadBody("the gzip of the request body breaks off, or has something behind it")
+    return plain
 
 
 def _length(environ: Environ) -> int | None:

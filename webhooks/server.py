@@ -162,6 +162,12 @@ class _Gateway(wsgi.Gateway_10):
             environ["wsgi.input"].maxlen = 2 * self.req.server.body_limit + MAX_HEADERS
         return environ
 
+    def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
+        """The header alone would leave the connection open, and what follows in it would be served."""
+        if any(name.lower() == "connection" and value.lower() == "close" for name, value in headers):
+            self.req.close_connection = True
+        return super().start_response(status, headers, exc_info)
+
 
 class Server(wsgi.Server):
     """A WSGI server on one address, plain or with TLS."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import logging
 import time
+import tracemalloc
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -199,6 +202,46 @@ def test_body_limit(memory: Memory) -> None:
     assert memory.facts == []
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", " GZIP ", "identity", ""])
+def test_packed_bodies(memory: Memory, encoding: str) -> None:
+    """A forwarder between the API server and here may pack what it sends; the facts are the same."""
+    body = orjson.dumps(event_list(audit("create", "alice")))
+    sent = gzip.compress(body) if "z" in encoding.lower() else body
+    answer = call(ingress(memory), sent, HTTP_CONTENT_ENCODING=encoding)
+    assert (answer.status, [fact.author for fact in memory.facts]) == (200, ["alice"])
+
+
+PACKED = gzip.compress(b'{"kind":"EventList","items":[]}')
+
+
+@pytest.mark.parametrize(
+    ("encoding", "sent", "words"),
+    [
+        ("gzip", gzip.compress(b" " * 50_000_000), "too large: max 10485760 bytes, also unpacked"),
+        ("gzip", gzip.compress(gzip.compress(b" " * 50_000_000)), "not JSON"),
+        ("gzip", b'{"kind":"EventList"}', "not the gzip"),
+        ("gzip", b"", "breaks off"),
+        ("gzip", PACKED[:-9], "breaks off"),
+        ("gzip", PACKED[:-4] + b"\xff\xff\xff\xff", "not the gzip"),
+        ("gzip", PACKED + PACKED, "something behind it"),
+        ("deflate", zlib.compress(b"{}"), "send gzip or none"),
+        ("gzip, gzip", gzip.compress(PACKED), "send gzip or none"),
+        ("br", b"{}", "send gzip or none"),
+    ],
+)
+def test_packed_bodies_that_are_refused(memory: Memory, encoding: str, sent: bytes, words: str) -> None:
+    """A5, A6: a bomb costs no more than the limit, and no packing is guessed."""
+    tracemalloc.start()
+    try:
+        answer = call(ingress(memory), sent, HTTP_CONTENT_ENCODING=encoding)
+        assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert answer.status == 400
+    assert words in answer.text
+    assert memory.facts == []
+
+
 class Endless(io.RawIOBase):
     """A body of which every read brings more; remembers how much was asked for."""
 
@@ -378,10 +421,10 @@ odd_events = st.builds(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.binary(max_size=300))
-def test_any_bytes_have_an_answer(body: bytes) -> None:
+@given(st.binary(max_size=300), st.sampled_from(["", "gzip", "deflate"]))
+def test_any_bytes_have_an_answer(body: bytes, encoding: str) -> None:
     """A6: whatever is sent, the answer is valid."""
-    assert call(ingress(Memory()), body).status in (200, 400)
+    assert call(ingress(Memory()), body, HTTP_CONTENT_ENCODING=encoding).status in (200, 400)
 
 
 @settings(max_examples=60, deadline=None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -319,6 +321,61 @@ def test_chunked_bodies(start: Start) -> None:
         with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as raw:
             raw.sendall(head + chunks)
             assert raw.recv(1000).startswith(b"HTTP/1.1 400")
+
+
+def request(body: bytes, *headers: str) -> bytes:
+    """A POST as bytes."""
+    length = f"Content-Length: {len(body)}"
+    head = "\r\n".join(["POST /audit-webhook HTTP/1.1", "Host: x", length, *headers])
+    return head.encode() + b"\r\n\r\n" + body
+
+
+def conversation(port: int, sent: bytes) -> bytes:
+    """Everything that is answered to these bytes until the other side ends."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        raw.sendall(sent)
+        raw.shutdown(socket.SHUT_WR)
+        parts = []
+        while part := raw.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def test_requests_behind_each_other(start: Start) -> None:
+    """HTTP/1.1: requests that are sent without waiting are answered in their order, on one connection; what
+    follows a refused one is not looked at."""
+    port = start().port
+    packed = gzip.compress(b'{"kind":"EventList","items":[null]}')
+    chunked = b"POST /audit-webhook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    said = conversation(
+        port,
+        request(EMPTY)
+        + request(packed, "Content-Encoding: gzip")
+        + chunked
+        + b"5\r\n"
+        + EMPTY[:5]
+        + b"\r\n%x\r\n" % len(EMPTY[5:])
+        + EMPTY[5:]
+        + b"\r\n0\r\n\r\n"
+        + request(b"[]")
+        + request(EMPTY),
+    )
+    statuses = re.findall(rb"HTTP/1\.1 (\d+)", said)
+    assert statuses == [b"200", b"200", b"200", b"400"]
+    assert said.count(b"Empty event list processed") == 2
+
+
+def test_a_packed_chunked_body(start: Start) -> None:
+    """Chunks of a gzip are put together before they are unpacked."""
+    packed = gzip.compress(EMPTY)
+    connection = http.client.HTTPConnection("127.0.0.1", start().port, timeout=10)
+    headers = {"Transfer-Encoding": "chunked", "Content-Encoding": "gzip"}
+    for _ in range(2):  # the connection stays usable
+        parts = iter([packed[:7], packed[7:8], packed[8:]])
+        connection.request("POST", "/audit-webhook", parts, encode_chunked=True, headers=headers)
+        found = connection.getresponse()
+        assert (found.status, found.read()) == (200, b"Empty event list processed\n")
+    connection.close()
 
 
 @pytest.mark.parametrize(
