@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.soak.plan import Fault, fault_of
 from tests.soak.run import soak
 
 
@@ -28,9 +29,25 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--longest-pause", type=float, default=20.0, help="longest time that something is stopped (s)"
     )
+    parser.add_argument(
+        "--longest-take-over",
+        type=float,
+        default=20.0,
+        help="most seconds from a kill, a pause or a fail-over until a change of then is in Git (default 20)",
+    )
+    parser.add_argument("--only", default="", help="faults to choose from, by name, with commas between")
+    parser.add_argument("--list-faults", action="store_true", help="print the names of all faults and end")
     parser.add_argument("--folder", type=Path, help="where logs and repositories are kept (default: nowhere)")
     parser.add_argument("--json", type=Path, default=Path("build/soak.json"), help="where the JSON goes")
     options = parser.parse_args(argv)
+    if options.list_faults:
+        for fault in Fault:
+            print(f"{fault.word:20} {fault}")
+        return 0
+    try:
+        only = frozenset(map(fault_of, options.only.split(","))) if options.only else frozenset(Fault)
+    except ValueError as error:
+        parser.error(str(error))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is stopped with it
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
@@ -43,6 +60,8 @@ def main(argv: list[str]) -> int:
             seed=seed,
             seconds=options.seconds,
             longest_pause=options.longest_pause,
+            only=only,
+            most_take_over=options.longest_take_over,
             say=lambda line: print(line, flush=True),
         )
     print(result.table())

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.e2e.hunt import Plants, database_rows, files, git_objects, redis_values
 
 CONTROL = "zq~CONTROL of the search"
-"""Stands in a ConfigMap, so the search finds it where it looks at all."""
+"""Stands in a ConfigMap, in files and in the store, so the search finds it where it looks at all."""
 
 
 def planted(seed: int, value: int) -> str:
@@ -39,7 +39,7 @@ class Search:
             found += [f"{what} stands in {place}" for what in plants.search(data)]
             if control.search(data):
                 seen.add(kind)
-        missed = {"file", "git"} - seen
+        missed = {"file", "git", "store"} - seen
         return found + [f"the search of {kind} found nothing, not even what must be there" for kind in missed]
 
     def _everything(self) -> Iterator[tuple[str, bytes]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -21,11 +22,11 @@ from reverser.store import Store
 from reverser.supervision.install import install_crds
 from reverser.supervision.processes import Program, Supervisor
 from reverser.supervision.product import child_environment, programs
-from reverser.supervision.valkey import embedded_valkey, wait_for_redis
 from tests.e2e.cluster import sandbox_program, wait_for_cluster
 from tests.e2e.operator import ROOT, free_port
 from tests.soak.machine import Machine
 from tests.soak.plan import REPLICAS, STORE
+from tests.soak.stores import SERVERS, Stores
 from tests.soak.trust import Trust
 
 
@@ -42,7 +43,7 @@ class Fleet:
     trust: Trust
     ports: dict[str, tuple[int, int]]
     """Audit and admission port of each web."""
-    store_url: str = ""
+    stores: Stores
     deaths: list[str] = field(default_factory=list)
     """Processes that ended although nobody had killed them."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -54,7 +55,8 @@ class Fleet:
         ports = {f"web-{number}": (free_port(), free_port()) for number in range(REPLICAS["web"])}
         trust = Trust(folder, *zip(*ports.values(), strict=True))
         machine = Machine(folder)
-        fleet = cls(folder, output, Supervisor(output=output), kubeconfig, machine, trust, ports)
+        stores = Stores(folder, {name: folder / f"{name}-state" for name in SERVERS})
+        fleet = cls(folder, output, Supervisor(output=output), kubeconfig, machine, trust, ports, stores)
         try:
             fleet._start()
         except BaseException:
@@ -77,14 +79,12 @@ class Fleet:
         self.supervisor.start(sandbox)
         install_crds(wait_for_cluster(self.kubeconfig))
         self._use_token(token)
-        state = self.state_dir(STORE)
-        self.machine.small_disk(state)
-        valkey = embedded_valkey(state)
-        self.store_url = valkey.url
+        for name in SERVERS:
+            self.machine.small_disk(self.state_dir(name))
         environment = {**os.environ, **self.machine.environment(STORE)}
-        self.supervisor.start(Program(STORE, valkey.argv, environment, log_file=self.folder / "store.log"))
-        problem = wait_for_redis(valkey.url, seconds=20)
-        assert not problem, problem
+        for program in (*self.stores.servers(environment), *self.stores.sentinels(os.environ)):
+            self.supervisor.start(program)
+        self.stores.wait_in_step()
         first = True
         for role, count in REPLICAS.items():
             for number in range(count):
@@ -117,11 +117,11 @@ class Fleet:
             "REVERSER_HEALTH_ADDR": "127.0.0.1:0",
             "REVERSER_COMMAND_NAMESPACE": "default",
             "REVERSER_STATE_DIR": str(state),
-            "REVERSER_REDIS_URL": self.store_url,
+            "REVERSER_REDIS_URL": self.stores.url,
         }
         environment = settings | {
             key: value
-            for key, value in child_environment(load_config(settings), self.store_url).items()
+            for key, value in child_environment(load_config(settings), self.stores.url).items()
             if key not in os.environ and key not in settings
         }
         found = {program.name: program for program in programs(environment, threads=2, state_dir=state)}
@@ -178,7 +178,9 @@ class Fleet:
         return [f"{role}-{number}" for number in range(REPLICAS[role])]
 
     def meant(self, target: str) -> list[str]:
-        """The processes that a fault's target names: those of a role, or one."""
+        """The processes that a fault's target names: those of a role, the store's primary, or one."""
+        if target == STORE:
+            return [self.stores.primary]
         return self.names(target) if target in REPLICAS else [target]
 
     def kill(self, name: str) -> None:
@@ -198,13 +200,28 @@ class Fleet:
             finally:
                 self.supervisor.resume(name)
 
+    def take_down(self, name: str) -> None:
+        """SIGKILL to a process and all it started; it stays down until ``bring_up``."""
+        with self._lock:
+            os.killpg(self.supervisor.pid(name), signal.SIGKILL)
+            while not self.supervisor.ended(name):
+                time.sleep(0.01)
+            self.supervisor.hold(name)
+
+    def bring_up(self, name: str) -> None:
+        """Start again what was taken down."""
+        with self._lock:
+            self.supervisor.resume(name)
+
     def pause(self, name: str) -> None:
-        """SIGSTOP to a process and all it started."""
-        os.killpg(self.supervisor.pid(name), signal.SIGSTOP)
+        """SIGSTOP to a process and all it started; one that was killed just now is left alone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.supervisor.pid(name), signal.SIGSTOP)
 
     def unpause(self, name: str) -> None:
         """SIGCONT."""
-        os.killpg(self.supervisor.pid(name), signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.supervisor.pid(name), signal.SIGCONT)
 
     def check(self) -> None:
         """Start again what ended by itself, and count it."""
@@ -217,7 +234,7 @@ class Fleet:
 
     def store(self) -> Store:
         """A client of the store."""
-        return Store.connect(self.store_url)
+        return Store.connect(self.stores.url)
 
     @property
     def cluster_files(self) -> Path:

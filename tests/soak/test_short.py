@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from tests.soak.oracle import State, judge
-from tests.soak.plan import Fault, episodes
 from tests.soak.run import soak
 
 SEED = 7
@@ -29,24 +27,17 @@ SEED = 7
 )
 def test_oracle(made: list[State], written: list[State], counts: tuple[int, int, int, int]) -> None:
     """Each kind of untruth is told from the others."""
-    verdict = judge({"a": made}, {"a": written}, exact=True)
+    verdict = judge({"a": made}, {"a": written}, exact=lambda _: True)
     assert (verdict.lost, verdict.invented, verdict.doubled, verdict.reordered) == counts
     assert verdict.clean == (sum(counts) == 0)
 
 
 def test_oracle_of_a_replay() -> None:
     """A replay may pass over states between two others, never over the last."""
-    verdict = judge({"a": ["1", "2", "3"]}, {"a": ["3"]}, exact=False)
+    verdict = judge({"a": ["1", "2", "3"]}, {"a": ["3"]}, exact=lambda _: False)
     assert verdict.clean
     assert verdict.skipped == 2
-    assert judge({"a": ["1", "2"]}, {"a": ["1"]}, exact=False).lost == 1
-
-
-def test_plan_is_repeatable() -> None:
-    """The seed decides everything, and every kind of fault comes."""
-    first = list(islice(episodes(SEED), 20))
-    assert first == list(islice(episodes(SEED), 20))
-    assert {step.fault for episode in first for step in episode.steps} == set(Fault)
+    assert judge({"a": ["1", "2"]}, {"a": ["1"]}, exact=lambda _: False).lost == 1
 
 
 @pytest.mark.acceptance

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import redis
@@ -29,6 +30,51 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> N
         time.sleep(0.05)
 
 
+def server_lines(port: int, password: str) -> list[str]:
+    """The configuration of a primary or replica that a Sentinel may make either of."""
+    return [
+        "bind 127.0.0.1",
+        f"port {port}",
+        f'requirepass "{password}"',
+        f'masterauth "{password}"',
+        'save ""',
+        "maxmemory-policy noeviction",
+        "repl-diskless-sync-delay 0",
+    ]
+
+
+def sentinel_lines(port: int, primary: int, password: str, *, down_ms: int = 1000) -> list[str]:
+    """The configuration of a Sentinel that calls the primary dead after ``down_ms`` of silence."""
+    return [
+        "bind 127.0.0.1",
+        f"port {port}",
+        f"sentinel monitor {NAME} 127.0.0.1 {primary} {SENTINELS // 2 + 1}",
+        f'sentinel auth-pass {NAME} "{password}"',
+        f"sentinel down-after-milliseconds {NAME} {down_ms}",
+        f"sentinel failover-timeout {NAME} 5000",
+    ]
+
+
+def sentinel_url(sentinel_ports: Iterable[int], password: str) -> str:
+    """As REVERSER_REDIS_URL takes it."""
+    hosts = ",".join(f"127.0.0.1:{port}" for port in sentinel_ports)
+    return f"redis+sentinel://:{password}@{hosts}/{NAME}?db=1"
+
+
+def knows_all(port: int, replicas: int = 1) -> bool:
+    """Whether a Sentinel knows the replicas and the other Sentinels."""
+    state = redis.Redis(port=port, socket_timeout=5).sentinel_master(NAME)
+    return bool(state["num-slaves"] == replicas and state["num-other-sentinels"] == SENTINELS - 1)
+
+
+def primary_port(sentinel_port: int) -> int:
+    """Which server is the primary, as a Sentinel says."""
+    found = redis.Redis(port=sentinel_port, socket_timeout=5).execute_command(
+        "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME
+    )
+    return int(found[1])
+
+
 @dataclass(slots=True)
 class Group:
     """The running servers: the first is the primary at the start."""
@@ -41,8 +87,7 @@ class Group:
     @property
     def url(self) -> str:
         """As REVERSER_REDIS_URL takes it."""
-        hosts = ",".join(f"127.0.0.1:{port}" for port in self.sentinel_ports)
-        return f"redis+sentinel://:{self.password}@{hosts}/{NAME}?db=1"
+        return sentinel_url(self.sentinel_ports, self.password)
 
     def server(self, number: int) -> redis.Redis:
         """A client of one server."""
@@ -50,10 +95,7 @@ class Group:
 
     def primary_port(self) -> int:
         """What the first Sentinel says."""
-        found = redis.Redis(port=self.sentinel_ports[0], socket_timeout=5).execute_command(
-            "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME
-        )
-        return int(found[1])
+        return primary_port(self.sentinel_ports[0])
 
 
 @contextlib.contextmanager
@@ -67,41 +109,21 @@ def sentinel_group(folder: Path, *, password: str = "between us") -> Iterator[Gr
     def start(name: str, lines: list[str], *more: str) -> None:
         here = folder / name
         here.mkdir()
-        (here / "conf").write_text("\n".join(["bind 127.0.0.1", f'dir "{here}"', *lines]) + "\n")
+        (here / "conf").write_text("\n".join([f'dir "{here}"', *lines]) + "\n")
         with (here / "log").open("wb") as log:
             processes.append(
                 subprocess.Popen([binary, str(here / "conf"), *more], stdout=log, stderr=log, cwd=here)
             )
 
-    common = [
-        f'requirepass "{password}"',
-        f'masterauth "{password}"',
-        'save ""',
-        "maxmemory-policy noeviction",
-        "repl-diskless-sync-delay 0",
-    ]
     try:
-        start("primary", [f"port {ports[0]}", *common])
-        start("replica", [f"port {ports[1]}", *common, f"replicaof 127.0.0.1 {ports[0]}"])
+        start("primary", server_lines(ports[0], password))
+        start("replica", [*server_lines(ports[1], password), f"replicaof 127.0.0.1 {ports[0]}"])
         group = Group(processes, ports, sentinel_ports, password)
         until(lambda: group.server(1).info("replication")["master_link_status"] == "up", "replication")
         for number, port in enumerate(sentinel_ports):
-            watch = [
-                f"port {port}",
-                f"sentinel monitor {NAME} 127.0.0.1 {ports[0]} 2",
-                f'sentinel auth-pass {NAME} "{password}"',
-                f"sentinel down-after-milliseconds {NAME} 1000",
-                f"sentinel failover-timeout {NAME} 5000",
-            ]
-            start(f"sentinel-{number}", watch, "--sentinel")
+            start(f"sentinel-{number}", sentinel_lines(port, ports[0], password), "--sentinel")
         for port in sentinel_ports:
-            client = redis.Redis(port=port, socket_timeout=5)
-
-            def knows(client: redis.Redis = client) -> bool:
-                state = client.sentinel_master(NAME)
-                return state["num-slaves"] == 1 and state["num-other-sentinels"] == SENTINELS - 1
-
-            until(knows, "the Sentinels know one another and the replica")
+            until(partial(knows_all, port), "the Sentinels know one another and the replica")
         yield group
     finally:
         for process in processes:
