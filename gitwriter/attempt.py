@@ -10,7 +10,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitwriter import metrics
 from gitwriter.base import Base, arrived, fetch_base, listing, was_rewritten
@@ -20,7 +20,7 @@ from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository
 from gitwriter.lease import BranchLease
 from gitwriter.manifests import Inventory, WritePlan
-from gitwriter.outcomes import Built, author_kind, counted_changes, settlement_of
+from gitwriter.outcomes import Built, Written, author_kind, settlement_of
 from gitwriter.skips import follow
 from gitwriter.targettree import InventoryShelf
 from gitwriter.units import Work, sweep_of
@@ -125,7 +125,7 @@ class Attempt:
         inventory = Builder(self._edges, Progress(base=base.start, start=base.start)).look(root)
         return verdict_of(inventory, now_ms=self._store.time_ms())
 
-    def _push(self, built: Sequence[Built], *, base: Base, tip: str) -> None:
+    def _push(self, built: Sequence[Written], *, base: Base, tip: str) -> None:
         edges = self._edges
         intent = Intent(
             id=secrets.token_hex(8),
@@ -136,7 +136,7 @@ class Attempt:
                     item.unit.boundary.id,
                     item.unit.settle_ids,
                     item.commit,
-                    held=item.plan.held if item.held else 0,
+                    held=item.held,
                 )
                 for item in built
             ),
@@ -162,38 +162,35 @@ class Attempt:
             },
         )
 
-    def _settle(self, built: Sequence[Built], *, tip: str, arrived: bool) -> None:
+    def _settle(self, built: Sequence[Written], *, tip: str, arrived: bool) -> None:
         edges = self._edges
         for item in built:
-            settlement = settlement_of(item, branch=self._branch, base=tip, arrived=arrived)
+            settlement = replace(item.settlement, new_base=tip, arrived=arrived)
             if not self._store.settle(self._branch, edges.lease.fence, settlement):
                 edges.lease.check()
             self._account(item)
 
-    def _account(self, item: Built) -> None:
+    def _account(self, item: Written) -> None:
         """Metrics, and what status shows of the folder."""
         labels = metrics.branch_labels(self._branch)
         boundary = item.unit.boundary
         metrics.WINDOWS.labels(*labels, boundary.reason.value).inc()
         if item.commit:
             metrics.COMMITS.labels(*labels, author_kind(boundary.author)).inc()
-            metrics.OBJECTS_WRITTEN.inc(counted_changes(item.plan))
+            metrics.OBJECTS_WRITTEN.inc(item.counted)
         sweep = sweep_of(item.unit)
         if sweep is not None:
-            metrics.SWEPT.labels(sweep.type.group, sweep.type.version, sweep.type.resource).inc(
-                item.plan.swept
-            )
-        for result in item.plan.results:
-            if result.code:
-                metrics.SKIPPED.labels(result.code).inc()
-            if result.rule:
-                metrics.PLACEMENTS.labels(result.rule).inc()
+            metrics.SWEPT.labels(sweep.type.group, sweep.type.version, sweep.type.resource).inc(item.swept)
+        for code, count in item.codes.items():
+            metrics.SKIPPED.labels(code).inc(count)
+        for rule, count in item.rules.items():
+            metrics.PLACEMENTS.labels(rule).inc(count)
         uid = boundary.target.uid
         before = self._store.read_skipped(uid)
-        skipped = follow(before, item.plan.results)
+        skipped = follow(before, item.news)
         if skipped != before:
             self._store.write_skipped(uid, skipped)
-        verdict = verdict_of(item.plan.after(), now_ms=self._store.time_ms(), remarks=item.remarks)
+        verdict = verdict_of(item.after, now_ms=self._store.time_ms(), remarks=item.remarks)
         self._store.write_path_verdict(uid, verdict)
 
     def _settle_arrived(self, intent: Intent, units: dict[str, Unit], base: Base) -> set[str]:

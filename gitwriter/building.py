@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,14 +22,14 @@ from gitwriter.manifests import Inventory, Policy, Upsert, WritePlan, plan_write
 from gitwriter.manifests.remarks import remarks
 from gitwriter.manifests.tree import MODE_EXECUTABLE, TreeEntry
 from gitwriter.messages import message_bytes
-from gitwriter.outcomes import PATH_REFUSED, Built, refusal_of, void_of
+from gitwriter.outcomes import PATH_REFUSED, Built, Written, refusal_of, void_of, written_of
 from gitwriter.targettree import CommitTree, join_path
 from gitwriter.unchanged import Comparison
 from gitwriter.units import Work, attach_of, sweep_of, sweep_work, window_work
 from gitwriter.verdicts import refused_verdict, symlink_verdict
 from gitwriter.windows import ClosedWindow, Unit, paths_overlap
-from reverser.errors import RefusedError, StalledError
-from reverser.store.model import Frozen, ObjectRef, PathVerdict, Settlement, SweepEntry, digest_field
+from reverser.errors import LostRace, RefusedError, StalledError
+from reverser.store.model import Frozen, PathVerdict, Settlement, StagedObject, SweepEntry
 
 if TYPE_CHECKING:
     from gitwriter.attempt import Edges
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_REFUSED_MS = 60_000
+STAGED_AT_ONCE = 500
+ATTEMPT_BYTES = 48 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -44,10 +47,12 @@ class Progress:
 
     base: str | None
     start: str | None
-    built: list[Built] = field(default_factory=list)
+    built: list[Written] = field(default_factory=list)
     refused: list[Settlement] = field(default_factory=list)
     inventories: dict[str, Inventory] = field(default_factory=dict)
     trees: dict[str, CommitTree] = field(default_factory=dict)
+    size: int = 0
+    """Bytes of the files that were made; they are in memory until the attempt ends."""
 
 
 class Builder:
@@ -75,7 +80,11 @@ class Builder:
         return inventory
 
     def readable(self, unit: Unit) -> bool:
-        """Whether no commit of this attempt touched a folder that overlaps the unit's without being it."""
+        """Whether the attempt may go on with this unit: no commit of it touched a folder that overlaps the
+        unit's without being it, and what it holds in memory is bounded.
+        """
+        if self._progress.size >= ATTEMPT_BYTES:
+            return False
         frozen = unit.boundary.frozen
         roots = self._progress.trees
         return frozen is None or not any(
@@ -120,7 +129,7 @@ class Builder:
         comparison.remember(plan.results, plan.after())
         if not plan.files:
             noted = remarks(progress.trees[root], inventory, policy)
-            progress.built.append(Built(unit, work, plan, held=plan.held > 0, remarks=noted))
+            self._keep(Built(unit, work, plan, held=plan.held > 0, remarks=noted))
             return
         committer = committer_ident(frozen.committer_name, frozen.committer_email)
         author = author_ident(unit.boundary.author, committer)
@@ -138,7 +147,8 @@ class Builder:
         progress.trees[root].remember(plan.files)
         progress.start = made.commit
         progress.inventories[root] = plan.after()
-        progress.built.append(
+        progress.size += sum(len(content) for content in plan.files.values() if content is not None)
+        self._keep(
             Built(
                 unit=unit,
                 work=work,
@@ -151,6 +161,9 @@ class Builder:
                 remarks=remarks(progress.trees[root], progress.inventories[root], policy),
             )
         )
+
+    def _keep(self, built: Built) -> None:
+        self._progress.built.append(written_of(built, branch=self._edges.branch))
 
     def _symlink_on(self, root: str) -> str | None:
         """The part of a folder's path that is a symbolic link at the base, if any; looked up once."""
@@ -185,19 +198,28 @@ class Builder:
             events = [folded.event for folded in unit.events]
             return window_work(events, prune=frozen.prune, generation=generation)
         sweep = unit.sweep
-        staged = self._store.read_staging(self._edges.branch, sweep.replay_id)
-        if staged is None or len(staged) != sweep.count:
+        names = self._store.staged_names(self._edges.branch, sweep.replay_id)
+        if names is None or len(names) != sweep.count:
             return None
-        fields = [_field(sweep, found.namespace, found.name) for found in staged if found.sensitive]
-        digests = self._store.read_digests(uid, fields) if fields else {}
         return sweep_work(
             sweep,
-            staged,
+            self._pages(sweep, names),
             prune=frozen.prune,
-            digests=digests,
+            digests=lambda fields: self._store.read_digests(uid, fields),
             generation=generation,
             known_blob=comparison.known_blob,
         )
+
+    def _pages(self, sweep: SweepEntry, names: Sequence[str]) -> Iterator[list[StagedObject]]:
+        """The objects of a replay in order, a few megabytes at a time."""
+        read = 0
+        while read < len(names):
+            ahead = names[read : read + STAGED_AT_ONCE]
+            page = self._store.read_staged(self._edges.branch, sweep.replay_id, ahead)
+            if not page:
+                raise LostRace("the objects of a replay vanished while they were read")
+            yield page
+            read += len(page)
 
     def _refuse_path(self, unit: Unit, verdict: PathVerdict) -> None:
         self._store.write_path_verdict(unit.boundary.target.uid, verdict)
@@ -238,10 +260,6 @@ def _compared(sweep: SweepEntry | None, work: Work, inventory: Inventory) -> lis
     paths = {ref.path for ref in refs if ref.path in inventory.files}
     paths = {path for path in paths if inventory.files[path].entry.blob not in known}
     return [inventory.files[path].entry for path in sorted(paths)]
-
-
-def _field(sweep: SweepEntry, namespace: str, name: str) -> str:
-    return digest_field(ObjectRef(sweep.type, namespace, name))
 
 
 def _is_executable(inventory: Inventory, path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from gitwriter.manifests import (
     ChangeResult,
     Delete,
     FieldPatch,
+    Inventory,
     SkipReason,
     Sweep,
     Upsert,
@@ -18,6 +20,7 @@ from gitwriter.manifests import (
     blob_id,
 )
 from gitwriter.manifests import Outcome as ChangeOutcome
+from gitwriter.skips import News, news_of
 from gitwriter.targettree import join_path
 from gitwriter.units import (
     Dropped,
@@ -69,6 +72,46 @@ class Built:
     held: bool = False
     remarks: tuple[str, ...] = ()
     """What people should know of the folder as it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is kept of a unit until its push has arrived: everything but its objects and files, which may be
+    many times the memory.
+    """
+
+    unit: Unit
+    settlement: Settlement
+    commit: str
+    held: int
+    """Deletions that the brake holds."""
+    counted: int
+    swept: int
+    codes: Mapping[str, int]
+    """How many changes were skipped, by reason."""
+    rules: Mapping[str, int]
+    """How many documents were placed, by rule."""
+    news: News
+    after: Inventory
+    remarks: tuple[str, ...]
+
+
+def written_of(built: Built, *, branch: BranchKey) -> Written:
+    """What outlives the making of a unit's commit."""
+    plan = built.plan
+    return Written(
+        unit=built.unit,
+        settlement=settlement_of(built, branch=branch, base=None, arrived=False),
+        commit=built.commit,
+        held=plan.held if built.held else 0,
+        counted=counted_changes(plan),
+        swept=plan.swept,
+        codes=Counter(result.code for result in plan.results if result.code),
+        rules=Counter(result.rule for result in plan.results if result.rule),
+        news=news_of(plan.results),
+        after=plan.after(),
+        remarks=built.remarks,
+    )
 
 
 def object_changes(built: Built) -> tuple[ObjectChange, ...]:

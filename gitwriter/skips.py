@@ -8,8 +8,9 @@ asks for, that another condition shows, or that the next replay repairs by itsel
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from gitwriter.manifests import ChangeResult, Outcome, SkipReason, Sweep
+from gitwriter.manifests import Change, ChangeResult, Outcome, SkipReason, Sweep
 from reverser.store.model import Skipped, SkippedObject
 
 MAX_KEPT = 200
@@ -26,18 +27,35 @@ _COUNTED_ONLY = frozenset(
 )
 
 
-def follow(before: Skipped, results: Sequence[ChangeResult]) -> Skipped:
-    """What is skipped once the changes with these results are settled."""
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a commit's results say of skips: whom they touch, of which scopes they tell, who is skipped."""
+
+    touched: frozenset[tuple[str, str, str]]
+    scopes: tuple[tuple[str, str | None], ...]
+    skipped: tuple[SkippedObject, ...]
+
+
+def news_of(results: Sequence[ChangeResult]) -> News:
+    """The part of ``results`` that matters here."""
     sweeps = [result.change for result in results if isinstance(result.change, Sweep)]
-    touched = {_identity(result) for result in results}
+    return News(
+        frozenset(_identity(result) for result in results),
+        tuple((_resource(sweep), sweep.scope_namespace) for sweep in sweeps),
+        tuple(_shown(results)),
+    )
+
+
+def follow(before: Skipped, news: News) -> Skipped:
+    """What is skipped once the changes of ``news`` are settled."""
     kept = [
         found
         for found in before.objects
-        if (found.resource, found.namespace, found.name) not in touched
-        and not any(_in_scope(found, sweep) for sweep in sweeps)
+        if (found.resource, found.namespace, found.name) not in news.touched
+        and not any(_in_scope(found, *scope) for scope in news.scopes)
     ]
-    kept += _shown(results)
-    more = 0 if sweeps else before.more
+    kept += news.skipped
+    more = 0 if news.scopes else before.more
     return Skipped(tuple(kept[:MAX_KEPT]), more + max(len(kept) - MAX_KEPT, 0) if kept else 0)
 
 
@@ -51,12 +69,14 @@ def _shown(results: Sequence[ChangeResult]) -> Iterator[SkippedObject]:
 
 def _identity(result: ChangeResult) -> tuple[str, str, str]:
     change = result.change
-    resource = f"{change.group}/{change.resource}" if change.group else change.resource
     if isinstance(change, Sweep):
-        return resource, change.scope_namespace or "", ""
-    return resource, change.namespace if change.namespaced else "", change.name
+        return _resource(change), change.scope_namespace or "", ""
+    return _resource(change), change.namespace if change.namespaced else "", change.name
 
 
-def _in_scope(found: SkippedObject, sweep: Sweep) -> bool:
-    resource = f"{sweep.group}/{sweep.resource}" if sweep.group else sweep.resource
-    return found.resource == resource and sweep.scope_namespace in (None, found.namespace)
+def _resource(change: Change) -> str:
+    return f"{change.group}/{change.resource}" if change.group else change.resource
+
+
+def _in_scope(found: SkippedObject, resource: str, namespace: str | None) -> bool:
+    return found.resource == resource and namespace in (None, found.namespace)

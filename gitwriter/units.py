@@ -6,12 +6,10 @@ recipients generation) is decided here, before any file is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import orjson
-
+from gitwriter.lazytext import ParsedText
 from gitwriter.manifests import Change, Delete, Sweep, Upsert
 from gitwriter.windows import ClosedWindow, SweepUnit, Unit
 from reverser.kinds.model import PruneMode
@@ -117,39 +115,44 @@ def window_work(events: Sequence[EventEntry], *, prune: str, generation: int) ->
 
 def sweep_work(
     sweep: SweepEntry,
-    staged: Sequence[StagedObject],
+    pages: Iterable[Sequence[StagedObject]],
     *,
     prune: str,
-    digests: Mapping[str, DigestRecord],
+    digests: Callable[[Sequence[str]], Mapping[str, DigestRecord]],
     generation: int,
     known_blob: Callable[[TypeRef, StagedObject], str] | None = None,
 ) -> Work:
     """The changes of a replay: upserts first, then the sweep of what was not seen (J6).
 
-    ``known_blob`` answers with the blob that is known to hold a plain object as it is, or with nothing.
+    ``pages`` are its objects, ``digests`` answers what is stored for fields of sensitive ones. ``known_blob``
+    answers with the blob that is known to hold a plain object as it is, or with nothing.
     """
     items: list[Item] = []
     dropped: list[Dropped] = []
-    for found in staged:
-        ref = ObjectRef(sweep.type, found.namespace, found.name)
-        if found.presence is Presence.PRESENT:
-            continue
-        if found.sensitive and found.recipients_generation < generation:
-            dropped.append(Dropped(ref, sweep.scope, OUTDATED_RECIPIENTS))
-            continue
-        blob = known_blob(sweep.type, found) if known_blob is not None else ""
-        change = _upsert(
-            ref,
-            body=b"" if blob else found.body,
-            sealed=found.sealed,
-            sensitive=found.sensitive,
-            optional=found.optional,
-            operations=sweep.operations_for(found.namespace),
-            unchanged_blob=blob or _sealed_blob(found, digests.get(digest_field(ref))),
-        )
-        items.append(Item(change, ref, "UPDATE", sweep.scope, found.digest, found.recipients_generation))
+    seen: set[tuple[str, str]] = set()
+    for page in pages:
+        seen.update((found.namespace, found.name) for found in page)
+        wanted = [found for found in page if found.presence is not Presence.PRESENT]
+        fields = [digest_field(_ref(sweep, found)) for found in wanted if found.sensitive]
+        known = digests(fields) if fields else {}
+        for found in wanted:
+            ref = _ref(sweep, found)
+            if found.sensitive and found.recipients_generation < generation:
+                dropped.append(Dropped(ref, sweep.scope, OUTDATED_RECIPIENTS))
+                continue
+            blob = known_blob(sweep.type, found) if known_blob is not None else ""
+            change = _upsert(
+                ref,
+                body=b"" if blob else found.body,
+                sealed=found.sealed,
+                sensitive=found.sensitive,
+                optional=found.optional,
+                operations=sweep.operations_for(found.namespace),
+                unchanged_blob=blob or _sealed_blob(found, known.get(digest_field(ref))),
+            )
+            items.append(Item(change, ref, "UPDATE", sweep.scope, found.digest, found.recipients_generation))
     if prune == PruneMode.ALWAYS:
-        seen = frozenset((found.namespace, found.name) for found in staged)
+        present = frozenset(seen)
         for namespace in _swept_namespaces(sweep):
             absent = Sweep(
                 group=sweep.type.group,
@@ -157,10 +160,14 @@ def sweep_work(
                 kind=sweep.type.kind,
                 namespaced=sweep.type.namespaced,
                 scope_namespace=namespace,
-                present=seen,
+                present=present,
             )
             items.append(Item(absent, None, "DELETE", sweep.scope))
     return Work(tuple(items), tuple(dropped))
+
+
+def _ref(sweep: SweepEntry, found: StagedObject) -> ObjectRef:
+    return ObjectRef(sweep.type, found.namespace, found.name)
 
 
 def _swept_namespaces(sweep: SweepEntry) -> list[str | None]:
@@ -218,9 +225,6 @@ def _upsert(
     operations: frozenset[Operation],
     unchanged_blob: str | None,
 ) -> Upsert:
-    plain: Mapping[str, Any] | None = None
-    if body and not sealed:
-        plain = orjson.loads(body)
     return Upsert(
         group=ref.type.group,
         version=ref.type.version,
@@ -229,7 +233,7 @@ def _upsert(
         namespaced=ref.type.namespaced,
         namespace=ref.namespace,
         name=ref.name,
-        body=plain,
+        body=ParsedText(body) if body and not sealed else None,
         sealed=body if sealed else None,
         sensitive=sensitive,
         create=Operation.CREATE in operations,

@@ -35,6 +35,7 @@ from reverser.store.model import (
 
 CURSOR_TTL_S = 3600
 STAGING_TTL_S = 3600
+STAGED_BYTES = 4 * 1024 * 1024
 OUTCOMES_KEPT = 20_000
 
 
@@ -202,6 +203,29 @@ def read_staging(branch: BranchKey, replay_id: str) -> Call[list[StagedObject] |
         return [unpack_staged(items[name]) for name in sorted(items)]
 
     return Call(command=("HGETALL", keys.staging(branch, replay_id)), decode=decode)
+
+
+def staged_names(branch: BranchKey, replay_id: str) -> Call[list[str] | None]:
+    """The names of a replay's objects as ``read_staged`` takes them, in order; None when the staging is gone
+    (J5: void, nothing swept).
+    """
+
+    def decode(reply: Any) -> list[str] | None:
+        return sorted(name.decode() for name in reply if name != b"size") if reply else None
+
+    return Call(command=("HKEYS", keys.staging(branch, replay_id)), decode=decode)
+
+
+def read_staged(
+    branch: BranchKey, replay_id: str, names: Sequence[str], max_bytes: int = STAGED_BYTES
+) -> Call[list[StagedObject]]:
+    """The first of these objects, about ``max_bytes`` of them and at least one; none: they are gone."""
+    return Call(
+        script="read_staged",
+        keys=(keys.staging(branch, replay_id),),
+        args=(max_bytes, *names),
+        decode=lambda reply: [unpack_staged(value) for value in reply],
+    )
 
 
 def append_sweep(

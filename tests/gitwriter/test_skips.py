@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from gitwriter.manifests import ChangeResult, Outcome, SkipReason
-from gitwriter.skips import MAX_KEPT, follow
+from gitwriter.skips import MAX_KEPT, news_of
+from gitwriter.skips import follow as follow_news
 from reverser.store.model import Skipped
 from tests.gitwriter.conftest import World
 from tests.gitwriter.test_writer import seed, shutdown_write
@@ -14,6 +15,10 @@ from tests.manifests.folder import config_map, sweep
 
 def skip(name: str, namespace: str = "shop", code: SkipReason = SkipReason.NOT_EDITABLE) -> ChangeResult:
     return ChangeResult(config_map(name, namespace), Outcome.SKIPPED, "a.yaml", code.value, "why")
+
+
+def follow(before: Skipped, results: list[ChangeResult]) -> Skipped:
+    return follow_news(before, news_of(results))
 
 
 def names(skipped: Skipped) -> list[str]:

@@ -53,7 +53,9 @@ def replay(
     )
     comparison = Comparison(memory, inventory, policy) if memory is not None else None
     known = comparison.known_blob if comparison is not None else None
-    work = sweep_work(sweep, staged, prune=PruneMode.ALWAYS, digests={}, generation=0, known_blob=known)
+    work = sweep_work(
+        sweep, [staged], prune=PruneMode.ALWAYS, digests=lambda _fields: {}, generation=0, known_blob=known
+    )
     plan = plan_writes(tree, work.changes, policy, inventory=inventory)
     if comparison is not None and not plan.refused:
         comparison.remember(plan.results, plan.after())

@@ -39,7 +39,7 @@ def work(cluster_wide: set[Operation], depot: set[Operation]) -> Work:
         StagedObject(name, "cm", Presence.FULL, orjson.dumps({"metadata": {"name": "cm", "namespace": name}}))
         for name in ("depot", "shop")
     ]
-    return sweep_work(sweep, staged, prune=PruneMode.ALWAYS, digests={}, generation=0)
+    return sweep_work(sweep, [staged], prune=PruneMode.ALWAYS, digests=lambda _fields: {}, generation=0)
 
 
 def allowed(found: Work) -> tuple[dict[str, tuple[bool, bool]], list[str | None]]:
