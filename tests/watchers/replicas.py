@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,10 +22,10 @@ CM = [{"resources": ["configmaps"]}]
 TARGETS = 6
 
 
-class Replica:
-    """One ``manage.py watch``, with shorter durations where ``shorter`` names some (see ``replica``)."""
+class Process:
+    """One process of the product with a state directory of its own; ``arguments`` are Python's."""
 
-    def __init__(self, folder: Path, kubeconfig: str, redis_url: str, shorter: dict[str, float]) -> None:
+    def __init__(self, folder: Path, kubeconfig: str, redis_url: str, arguments: Sequence[str]) -> None:
         folder.mkdir(parents=True)
         self.log = folder / "log"
         environment = {key: value for key, value in os.environ.items() if not key.startswith("REVERSER_")}
@@ -37,12 +37,9 @@ class Replica:
             "REVERSER_COMMAND_NAMESPACE": "default",
             "DJANGO_SETTINGS_MODULE": "reverser.settings",
         }
-        command = ["manage.py", "watch"]
-        if shorter:
-            command = ["-m", "tests.watchers.replica", json.dumps(shorter)]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *command], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
+                [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
             )
 
     @property
@@ -65,6 +62,22 @@ class Replica:
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 self.send(signal.SIGKILL)
+
+
+class Replica(Process):
+    """One ``manage.py watch``, with shorter durations where ``shorter`` names some (see ``replica``)."""
+
+    def __init__(self, folder: Path, kubeconfig: str, redis_url: str, shorter: Mapping[str, float]) -> None:
+        command = ["-m", "tests.watchers.replica", json.dumps(shorter)] if shorter else ["manage.py", "watch"]
+        super().__init__(folder, kubeconfig, redis_url, command)
+
+
+class Worker(Process):
+    """One Celery worker: what it finds in the journal it writes to Git."""
+
+    def __init__(self, folder: Path, kubeconfig: str, redis_url: str) -> None:
+        command = ["-m", "celery", "--quiet", "-A", "reverser", "worker", "--pool", "threads"]
+        super().__init__(folder, kubeconfig, redis_url, [*command, "--concurrency", "2"])
 
 
 @contextmanager
