@@ -21,16 +21,18 @@ from gitwriter.git.repository import BareRepository
 from gitwriter.lease import BranchLease
 from gitwriter.manifests import Inventory, WritePlan
 from gitwriter.outcomes import Built, Written, author_kind, settlement_of
-from gitwriter.skips import follow
+from gitwriter.skips import follow, newly
 from gitwriter.targettree import InventoryShelf
 from gitwriter.units import Work, sweep_of
-from gitwriter.verdicts import verdict_of
+from gitwriter.verdicts import symlink_verdict, verdict_of
 from gitwriter.windows import Unit
 from reverser.errors import LostRace, ReverserError
+from reverser.sparing import Sparing
 from reverser.store import Store
-from reverser.store.model import BranchKey, Intent, IntentWindow, PathVerdict
+from reverser.store.model import BranchKey, Intent, IntentWindow, PathVerdict, SkippedObject, TargetRef
 
 logger = logging.getLogger(__name__)
+_LINES = Sparing(lines=10, seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,11 @@ class Attempt:
 
     def rescan(self, root: str, base: Base) -> PathVerdict:
         """Judge a target's folder as it is on the remote now, without writing."""
-        inventory = Builder(self._edges, Progress(base=base.start, start=base.start)).look(root)
-        return verdict_of(inventory, now_ms=self._store.time_ms())
+        builder = Builder(self._edges, Progress(base=base.start, start=base.start))
+        link = builder.symlink_on(root)
+        if link is not None:
+            return symlink_verdict(link, now_ms=self._store.time_ms())
+        return verdict_of(builder.look(root), now_ms=self._store.time_ms())
 
     def _push(self, built: Sequence[Written], *, base: Base, tip: str) -> None:
         edges = self._edges
@@ -190,8 +195,25 @@ class Attempt:
         skipped = follow(before, item.news)
         if skipped != before:
             self._store.write_skipped(uid, skipped)
+            self._tell(boundary.target, newly(before, skipped))
         verdict = verdict_of(item.after, now_ms=self._store.time_ms(), remarks=item.remarks)
         self._store.write_path_verdict(uid, verdict)
+
+    def _tell(self, target: TargetRef, skipped: Sequence[SkippedObject]) -> None:
+        """A line for each object that is skipped from now on, sparingly: status lists them all."""
+        for item in skipped:
+            left = _LINES.left((target.uid, item.code))
+            if left:
+                logger.warning(
+                    "an object is not written",
+                    extra={
+                        "branch": str(self._branch),
+                        "target": f"{target.namespace}/{target.name}",
+                        "object": " ".join((item.resource, f"{item.namespace}/{item.name}".strip("/"))),
+                        "reason": item.code,
+                        "detail": item.message,
+                    },
+                )
 
     def _settle_arrived(self, intent: Intent, units: dict[str, Unit], base: Base) -> set[str]:
         """Settle the windows of a push that reached the remote, with the commits that are really there."""

@@ -29,12 +29,14 @@ from gitwriter.units import Work, attach_of, sweep_of, sweep_work, window_work
 from gitwriter.verdicts import refused_verdict, symlink_verdict
 from gitwriter.windows import ClosedWindow, Unit, paths_overlap
 from reverser.errors import LostRace, RefusedError, StalledError
+from reverser.sparing import Sparing
 from reverser.store.model import Frozen, PathVerdict, Settlement, StagedObject, SweepEntry
 
 if TYPE_CHECKING:
     from gitwriter.attempt import Edges
 
 logger = logging.getLogger(__name__)
+_LINES = Sparing(lines=1, seconds=10)
 
 RETRY_REFUSED_MS = 60_000
 STAGED_AT_ONCE = 500
@@ -106,7 +108,7 @@ class Builder:
 
     def _write(self, session: CommitSession, unit: Unit, frozen: Frozen) -> None:
         edges, progress, root = self._edges, self._progress, frozen.path
-        link = self._symlink_on(root)
+        link = self.symlink_on(root)
         if link is not None:
             self._refuse_path(unit, symlink_verdict(link, now_ms=self._store.time_ms()))
             return
@@ -165,7 +167,7 @@ class Builder:
     def _keep(self, built: Built) -> None:
         self._progress.built.append(written_of(built, branch=self._edges.branch))
 
-    def _symlink_on(self, root: str) -> str | None:
+    def symlink_on(self, root: str) -> str | None:
         """The part of a folder's path that is a symbolic link at the base, if any; looked up once."""
         edges, progress = self._edges, self._progress
         base = progress.base
@@ -229,16 +231,17 @@ class Builder:
         self, unit: Unit, *, reason: str, detail: str, parked_reason: str = "", parked_for_ms: int = 0
     ) -> None:
         target, request = unit.boundary.target, attach_of(unit)
-        logger.warning(
-            "a window is refused",
-            extra={
-                "branch": str(self._edges.branch),
-                "target": f"{target.namespace}/{target.name}",
-                "reason": reason,
-                "detail": detail,
-                "request": request.name if request else "",
-            },
-        )
+        if _LINES.left((target.uid, reason, detail)):
+            logger.warning(
+                "a window is refused",
+                extra={
+                    "branch": str(self._edges.branch),
+                    "target": f"{target.namespace}/{target.name}",
+                    "reason": reason,
+                    "detail": detail,
+                    "request": request.name if request else "",
+                },
+            )
         self._progress.refused.append(
             refusal_of(
                 unit,

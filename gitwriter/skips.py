@@ -59,6 +59,14 @@ def follow(before: Skipped, news: News) -> Skipped:
     return Skipped(tuple(kept[:MAX_KEPT]), more + max(len(kept) - MAX_KEPT, 0) if kept else 0)
 
 
+def newly(before: Skipped, after: Skipped) -> list[SkippedObject]:
+    """What is skipped now and was not, or not for the same cause."""
+    known = {(item.resource, item.namespace, item.name, item.code) for item in before.objects}
+    return [
+        item for item in after.objects if (item.resource, item.namespace, item.name, item.code) not in known
+    ]
+
+
 def _shown(results: Sequence[ChangeResult]) -> Iterator[SkippedObject]:
     for result in results:
         if result.outcome is Outcome.SKIPPED and result.code not in _COUNTED_ONLY:

@@ -15,6 +15,8 @@ import orjson
 
 Obj = dict[str, Any]
 
+KUBECTL_LABELS = "kubectl.kubernetes.io/"
+"""A tool's own domain: no reason to encrypt a whole document anew, so a Secret goes without such labels."""
 LABEL_PREFIXES = ("kustomize.toolkit.fluxcd.io/", "kro.run/", "applyset.kubernetes.io/")
 ANNOTATION_PREFIXES = (
     "kubectl.kubernetes.io/",
@@ -180,19 +182,24 @@ def _job(result: Obj) -> None:
     if spec is None or spec.get("manualSelector") is True:
         return
     spec.pop("selector", None)
-    _strip_labels(result, ("metadata",))
+    _strip_labels(result, ("metadata",), JOB_LABELS.__contains__)
     template = spec.get("template")
     if isinstance(template, Mapping) and isinstance(template.get("metadata"), Mapping):
-        _strip_labels(result, ("spec", "template", "metadata"))
+        _strip_labels(result, ("spec", "template", "metadata"), JOB_LABELS.__contains__)
         _drop_empty_metadata(_own(result, ("spec", "template")))
 
 
-def _strip_labels(result: Obj, path: tuple[str, ...]) -> None:
+def _secret(result: Obj) -> None:
+    if isinstance(result.get("metadata"), Mapping):
+        _strip_labels(result, ("metadata",), lambda key: key.startswith(KUBECTL_LABELS))
+
+
+def _strip_labels(result: Obj, path: tuple[str, ...], unwanted: Callable[[str], bool]) -> None:
     meta = _own(result, path)
     labels = meta.get("labels")
     if not isinstance(labels, Mapping):
         return
-    left = {key: value for key, value in labels.items() if key not in JOB_LABELS}
+    left = {key: value for key, value in labels.items() if not unwanted(key)}
     if left:
         meta["labels"] = left
     else:
@@ -234,6 +241,7 @@ def _api_service(result: Obj) -> None:
 
 
 _RULES: dict[tuple[str, str], Callable[[Obj], None]] = {
+    ("", "Secret"): _secret,
     ("", "Service"): _service,
     ("", "PersistentVolumeClaim"): _claim,
     ("", "Pod"): _pod,

@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 from reverser.errors import RefusedError, StalledError, StoreUnavailable, TransientError
+from reverser.sparing import Sparing
 from reverser.store import AsyncStore
 from reverser.store.model import (
     DigestRecord,
@@ -39,6 +40,8 @@ from watchers.hooks import Sealer, Unsealed
 from watchers.table import ShardSpec
 
 log = logging.getLogger(__name__)
+
+_LINES = Sparing(lines=10, seconds=60)
 
 PARALLEL = 8
 RETRY = 1.0
@@ -110,6 +113,19 @@ class Seals:
     def note(self, refusal: UnsealedEntry) -> None:
         """A refusal is on its way into the journal: it is not shown again."""
         self.reported[digest_field(refusal.object)] = refusal.reason
+        left = _LINES.left((self.target.uid, refusal.reason))
+        if left:
+            log.warning(
+                "%s %s/%s is not written for GitTarget %s/%s (%s): %s%s",
+                refusal.object.type.group_resource,
+                refusal.object.namespace,
+                refusal.object.name,
+                self.target.namespace,
+                self.target.name,
+                refusal.reason,
+                refusal.message,
+                "; the target's status counts the others" if left == 1 else "",
+            )
 
     async def recall(self, scope: Scope) -> None:
         """What was on its way may be lost: believe only what the store shows. Raises StoreUnavailable."""

@@ -39,6 +39,7 @@ from watchers.rules import resolve
 from watchers.sealing import Seals
 from watchers.shard import Shard
 from watchers.shardstate import ShardState, StreamingMemory
+from watchers.skipped import SkippedRetry
 from watchers.table import ShardSpec, Table, build_table
 from watchers.tasks import end
 from watchers.terminating import Terminating
@@ -46,7 +47,7 @@ from watchers.timing import Timing
 
 log = logging.getLogger(__name__)
 
-SANITIZER_VERSION = 1
+SANITIZER_VERSION = 2
 """Rises when the projection changes, so that every shard replays once."""
 
 
@@ -106,6 +107,7 @@ class TargetRunner:
         self._seals = Seals(
             env.store, env.sealer, self.ref, Unsealed("NotReady", "recipients are not known yet")
         )
+        self._skips = SkippedRetry(first=env.timing.skipped_first, most=env.timing.skipped_max)
         self._sealed_at, self._sealed_spec = -1e9, -1
         self._adopted = False
         self._known: _Known | None = None
@@ -149,6 +151,12 @@ class TargetRunner:
         barriers = [running.shard.state.buffer.barrier() for running in self._shards.values()]
         if barriers:
             await asyncio.wait(barriers, timeout=timeout)
+
+    async def compare(self) -> None:
+        """Shards whose stored cursor is not what was appended here start again from it. Raises
+        StoreUnavailable.
+        """
+        await asyncio.gather(*(running.shard.compare() for running in self._shards.values()))
 
     def cursor_ages(self, now: float) -> Iterator[tuple[tuple[str, ...], float]]:
         """Metric labels of every shard, and how long ago its stored cursor last moved."""
@@ -367,6 +375,12 @@ class TargetRunner:
             now=asyncio.get_running_loop().time(),
             first=timing.sealing_first,
             most=timing.sealing_max,
+        )
+        again += self._skips.due(
+            await self._env.store.read_skipped(self.ref.uid),
+            self._shards,
+            generation=self.target.meta.generation,
+            now=asyncio.get_running_loop().time(),
         )
         if again:
             await self._env.store.raise_wanted(again)

@@ -48,6 +48,9 @@ class Timing:
     sealing_first: float = 10.0
     sealing_max: float = 300.0
     """Pause until a type with objects that could not be sealed is replayed, doubled each time (J14)."""
+    skipped_first: float = 300.0
+    skipped_max: float = 3600.0
+    """The same for objects that the writer skipped, which only a person's edit can help."""
 
     def watch_timeout(self) -> str:
         """A random ``timeoutSeconds``, so that many watches do not end together."""

@@ -34,6 +34,15 @@ _INERT_NAMES = frozenset({".gitignore", ".gitattributes", ".gitkeep", ".keep"}) 
 _INERT_SUFFIXES = (".md", ".markdown")
 
 
+def is_hidden(path: str, rules: IgnoreRules) -> bool:
+    """Whether the next scan would not see a file that is written at ``path``."""
+    if path == IGNORE_FILE:
+        return False
+    if path.rsplit("/", 1)[-1] in RESERVED_NAMES:
+        return rules.hides_folder_of(path)
+    return rules.matches(path)
+
+
 def role_of(entry: TreeEntry, rules: IgnoreRules) -> Role:
     """The role of an entry; names the product relies on are recognised before the ignore rules can hide
     them.

@@ -35,6 +35,7 @@ from .kustomize.render import Renderer, find_renderer
 from .kustomize.route import SourceRouter
 from .kustomize.verify import Verifier
 from .limits import DEFAULT_LIMITS, Limits
+from .roles import is_hidden
 from .tree import Tree
 
 _ATTEMPTS = 4
@@ -147,7 +148,7 @@ class _Planner:
                 f"{IGNORE_FILE} hides {path}, which the mirror has to write; narrow the pattern",
             )
             for path in draft.files
-            if self._inventory.rules.matches(path)
+            if is_hidden(path, self._inventory.rules)
         ]
 
     def _problems(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from gitwriter.manifests import ChangeResult, Outcome, SkipReason
-from gitwriter.skips import MAX_KEPT, news_of
+from gitwriter.skips import MAX_KEPT, newly, news_of
 from gitwriter.skips import follow as follow_news
 from reverser.store.model import Skipped
 from tests.gitwriter.conftest import World
@@ -34,6 +36,17 @@ def test_a_skip_stays_until_its_object_is_settled_otherwise() -> None:
     assert names(follow(found, [skip("menu")])) == ["shop/card", "shop/menu"]
 
 
+def test_only_a_skip_that_is_new_is_told() -> None:
+    """O15: one line for an object and a cause, not one for every replay."""
+    before = follow(Skipped(), [skip("menu")])
+    assert newly(before, before) == []
+    after = follow(before, [skip("card"), skip("menu", code=SkipReason.LIMIT)])
+    assert {(found.name, found.code) for found in newly(before, after)} == {
+        ("card", SkipReason.NOT_EDITABLE.value),
+        ("menu", SkipReason.LIMIT.value),
+    }
+
+
 def test_a_sweep_tells_of_its_whole_scope() -> None:
     """What a replay of a namespace no longer finds skipped is gone; other namespaces stay."""
     found = follow(Skipped(more=3), [skip("menu"), skip("menu", "depot")])
@@ -58,8 +71,10 @@ DOUBLE = (
 )
 
 
-def test_the_writer_records_what_it_leaves_out(world: World) -> None:
-    """A document that cannot be edited is named in the store; once a person corrected it, it is not."""
+def test_the_writer_records_what_it_leaves_out(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """O15: a document that cannot be edited is named in the store and the log; once a person corrected it,
+    it is not.
+    """
     seed(world, "live/a.yaml", DOUBLE)
     world.event("a", "1")
     world.write()
@@ -71,6 +86,9 @@ def test_the_writer_records_what_it_leaves_out(world: World) -> None:
         "not-editable",
     )
     assert "has a key twice" in found.message
+    lines = [record for record in caplog.records if record.message == "an object is not written"]
+    assert [record.__dict__["object"] for record in lines] == ["configmaps shop/a"]
+    assert lines[0].__dict__["reason"] == "not-editable"
     seed(world, "live/a.yaml", DOUBLE.replace("data: {v: x}\n", ""))
     world.event("a", "2")
     shutdown_write(world)

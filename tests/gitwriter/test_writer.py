@@ -129,6 +129,23 @@ def test_refused_folder_settles_and_heals_by_a_replay(world: World) -> None:
     assert world.pending() == 0
 
 
+def test_a_folder_behind_a_symbolic_link_stays_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """N11: looking again judges the way to the folder, too; what lies behind the link is no answer."""
+    seed(world, "elsewhere/keep.yaml", DEPOT)
+    clone = world.repository.parent / "human"
+    (clone / "live").symlink_to("elsewhere")
+    git = ["git", "-C", str(clone), "-c", "user.name=Human", "-c", "user.email=human@lab.test"]
+    for words in (["add", "-A"], ["commit", "-q", "-m", "link"], ["push", "-q", "origin", "HEAD:main"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr("gitwriter.writer.rescan_delay", lambda tries: 0.0)
+    world.event("a", "1")
+    for _ in range(2):
+        world.write()
+        verdict = world.store.read_path_verdict(world.target.uid)
+        assert verdict is not None and not verdict.accepted
+        assert verdict.issues[0].startswith("Git path refused at live: it is a symbolic link")
+
+
 DEPOT = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: keep\n  namespace: depot\n"
 
 

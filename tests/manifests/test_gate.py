@@ -8,6 +8,7 @@ import pytest
 
 from gitwriter.manifests import IssueKind, Limits, MemoryTree, check, refusal_message, refusal_reason
 from gitwriter.manifests.inventory import Inventory
+from gitwriter.manifests.roles import is_hidden
 from gitwriter.manifests.tree import MODE_SUBMODULE, MODE_SYMLINK
 
 from .folder import config_map, manifest, plan, scan, text
@@ -148,6 +149,21 @@ def test_recognised_names_cannot_be_hidden() -> None:
     assert check(inventory) == ()
     assert inventory.context.namespace("cm.yaml") == "shop"
     assert {"README.md", ".sops.yaml"} == set(inventory.retained)
+
+
+def test_recognised_names_are_written_whatever_the_ignore_file_says() -> None:
+    """N10: a new resource is listed in a kustomization that a pattern names; a hidden folder stays closed."""
+    files = {
+        ".gittargetignore": "kustomization.yaml\nREADME.md\n.sops.yaml\n",
+        "kustomization.yaml": "namespace: shop\nresources:\n- cm.yaml\n",
+        "cm.yaml": manifest("ConfigMap", "menu", data={"v": "x"}),
+    }
+    made = plan(files, config_map("card", v="x"))
+    assert made.issues == ()
+    assert made.files["kustomization.yaml"] == b"namespace: shop\nresources:\n- cm.yaml\n- card.yaml\n"
+    assert "README.md" in made.files
+    hidden = scan({".gittargetignore": "old/\n"})
+    assert is_hidden("old/kustomization.yaml", hidden.rules)
 
 
 def test_reincluding_does_not_reach_into_an_excluded_folder() -> None:

@@ -73,6 +73,16 @@ def test_marks_of_tools(field: str, key: str, stays: bool) -> None:
     assert meta == ({**NAME, field: {key: "v"}} if stays else NAME)
 
 
+def test_labels_of_kubectl_do_not_rewrite_a_secret() -> None:
+    """J06: a Secret is encrypted whole for every change; a tool's own label is none."""
+    labelled = obj(
+        "v1", "Secret", {"labels": {"kubectl.kubernetes.io/x": "y", "app": "shop"}}, data={"a": "eA=="}
+    )
+    assert sanitize(labelled)["metadata"] == {**NAME, "labels": {"app": "shop"}}
+    only = obj("v1", "Secret", {"labels": {"kubectl.kubernetes.io/x": "y"}})
+    assert sanitize(only)["metadata"] == NAME
+
+
 CASES: list[tuple[str, str, str, dict[str, Any], dict[str, Any]]] = [
     (
         "allocated cluster IP",
