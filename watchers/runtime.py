@@ -35,6 +35,7 @@ from watchers.informers import Informer
 from watchers.kinds import OwnKinds
 from watchers.leasing import LeaseManager
 from watchers.registry import Registry
+from watchers.serverwatch import ServerWatch
 from watchers.shardstate import StreamingMemory
 from watchers.target import Environment, TargetRunner
 from watchers.tasks import end
@@ -128,6 +129,7 @@ class WatcherRuntime:
             asyncio.create_task(self._lease_loop(), name="leases"),
             asyncio.create_task(self._listen(), name="hints"),
             asyncio.create_task(self._attach_loop(), name="attach"),
+            asyncio.create_task(self._server_loop(), name="server"),
         ]
         stopped = asyncio.create_task(stop.wait())
         try:
@@ -174,6 +176,17 @@ class WatcherRuntime:
             await self._attacher.forget({request.meta.uid for request in requests})
             self._ages.show(age for runner in self._runners.values() for age in runner.cursor_ages(now))
             await asyncio.sleep(self._timing.claim)
+
+    async def _server_loop(self) -> None:
+        """Looks for what a lost server of the store took with it."""
+        watch = ServerWatch(self._store)
+        while True:
+            try:
+                if await watch.doubtful():
+                    await asyncio.gather(*(runner.compare() for runner in self._runners.values()))
+            except StoreUnavailable as error:
+                log.debug("cursors were not compared: %s", error)
+            await asyncio.sleep(self._timing.renew)
 
     async def _listen(self) -> None:
         """Hints only make a look come sooner; every runner looks by itself every few seconds."""

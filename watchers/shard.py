@@ -44,6 +44,7 @@ class Shard:
         self._task: asyncio.Task[None] | None = None
         self._session: asyncio.Task[None] | None = None
         self._appender: asyncio.Task[None] | None = None
+        self._cursor_lost = False
         self.lost = False
         """It ended because the lease of its target is another's."""
 
@@ -57,6 +58,20 @@ class Shard:
             return
         self.state.must_replay = True
         self._wake.set()
+
+    async def compare(self) -> None:
+        """Starts again from what is stored where that is not what was appended last. Raises StoreUnavailable.
+
+        One that is just being appended may look like it; starting again does it no harm.
+        """
+        position = self.state.position
+        expected = position.expected
+        if expected is None:
+            return
+        cursor = await self.state.store.read_cursor(position.scope)
+        if position.expected == expected and (cursor is None or cursor.append_id != expected):
+            self._cursor_lost = True
+            self._wake.set()
 
     def wake(self) -> None:
         """Ends a pause: something changed that may have been in the way."""
@@ -134,6 +149,9 @@ class Shard:
             await end((session, waker))
         if appender.done():
             appender.result()
+        if self._cursor_lost:
+            self._cursor_lost = False
+            raise CursorLost(f"{self.state.spec.scope}: the store lost what was appended last")
         if loop.time() - started >= self.state.timing.healthy:
             self._recovered()
         if session.cancelled():

@@ -402,6 +402,15 @@ class AsyncStore:
             raise _unavailable(error) from error
         return _verdict(memory, persistence)
 
+    async def server_id(self) -> str:
+        """Which run of which server answers: another text after a restart or a fail-over. Raises
+        StoreUnavailable.
+        """
+        try:
+            return str((await self.client.info("server")).get("run_id", ""))
+        except UNAVAILABLE as error:
+            raise _unavailable(error) from error
+
     def subscribe(self, *topics: str) -> AsyncHints:
         """Listen to hints (``async with``)."""
         return AsyncHints(self.client, topics)
