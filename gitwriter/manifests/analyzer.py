@@ -17,6 +17,7 @@ from enum import StrEnum
 from .changes import Change, Outcome, Policy, Upsert, WritePlan
 from .facts import DocumentClass, IndexCache
 from .gate import check, diagnostics
+from .guards import untouchable_text
 from .inventory import DocumentRef, Inventory, outside_documents
 from .issues import Diagnostic, Issue, IssueKind, refusal_reason
 from .kustomize.outside import is_outside
@@ -234,7 +235,7 @@ def _documents(inventory: Inventory) -> Iterable[DocumentReport]:
                 inventory.effective_namespace(ref),
                 source,
                 fact.name,
-                editable=not fact.constructs and not fact.has_sops,
+                editable=untouchable_text(path, fact) is None,
                 encrypted=fact.sealed or fact.has_sops,
                 detail=", ".join(fact.constructs),
             )
@@ -255,7 +256,7 @@ def _candidates(tree: Tree, inventory: Inventory, cache: IndexCache) -> Iterable
         editable = rendered = 0
         for ref in (*found.documents(), *_outside_documents(found)):
             rendered += 1
-            editable += not (ref.fact.constructs or ref.fact.has_sops or is_outside(ref.path))
+            editable += untouchable_text(ref.path, ref.fact) is None and not is_outside(ref.path)
             types.setdefault(found.effective_namespace(ref), set()).add(
                 f"{ref.fact.api_version}/{ref.fact.kind}"
             )

@@ -29,7 +29,7 @@ from .changes import (
 from .editing import EditMode, EditResult
 from .fields import load_mapping
 from .filework import DesiredDocument, FileWork, would_change
-from .guards import SEAL_AGAIN, Exclusion, escape_text, fan_in_text, leak, undeclared_text, untouchable_text
+from .guards import SEAL_AGAIN, Exclusion, escape_text, fan_in_text, undeclared_text, unfit, untouchable_text
 from .identity import ObjectKey
 from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
@@ -146,15 +146,14 @@ class Draft:
         self._skip(number, SkipReason.NAMESPACE_UNDECLARED, undeclared_text(ref), ref.path)
 
     def _upsert(self, number: int, change: Upsert) -> None:
-        problem = leak(change, self._policy.sensitive_types)
-        if problem:
-            self._skip(number, SkipReason.SENSITIVE_IN_CLEAR, problem)
+        if (problem := unfit(change, self._policy.sensitive_types)) is not None:
+            self._skip(number, *problem)
             return
         ref, undeclared = locate(self._inventory, change.key, namespaced=change.namespaced)
         if ref is not None:
             if change.sensitive:
                 self._reseal(number, change, ref)
-            elif (untouchable := untouchable_text(ref)) is not None:
+            elif (untouchable := untouchable_text(ref.path, ref.fact)) is not None:
                 self._skip(number, *untouchable, ref.path)
             elif change.body is not None:
                 self._edit(number, change, ref)

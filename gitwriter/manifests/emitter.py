@@ -176,18 +176,22 @@ def render_document(obj: Mapping[str, Any]) -> bytes:
 def check_writable(obj: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
     """Refuse what no manifest can hold before anything is written.
 
-    Raises TypeError (a foreign type) or ValueError (NaN, infinity, too deep a nesting).
+    Raises TypeError (a foreign type) or ValueError (NaN, infinity, too deep a nesting, too many values).
     """
     level: list[Any] = [obj]
-    depth = 0
+    depth = nodes = 0
     while level:
         depth += 1
         if depth > limits.depth + 1:
             raise ValueError(f"the object nests deeper than {limits.depth} levels; it cannot be written")
+        nodes += len(level)
+        if nodes > limits.nodes:
+            raise ValueError(f"the object holds more than {limits.nodes} keys and values; ignore its type")
         below: list[Any] = []
         for value in level:
             if isinstance(value, dict):
                 below.extend(value.values())
+                nodes += len(value)
             elif isinstance(value, list | tuple):
                 below.extend(value)
             elif isinstance(value, float):

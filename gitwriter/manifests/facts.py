@@ -17,7 +17,7 @@ import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
 from .identity import describe, split_api_version
-from .limits import DEFAULT_LIMITS, Limits
+from .limits import CONTEXT_LIMITS, DEFAULT_LIMITS, Limits
 from .loading import YamlError, load_document
 from .remembered import Remembered
 from .scalars import resolve_plain
@@ -38,8 +38,8 @@ class DocumentFact:
     """One document of a file.
 
     `constructs` names what YAML can say and a Kubernetes object cannot (anchor, alias, merge-key,
-    duplicate-key, binary, local-tag). `blank` tells an empty document without even a comment. `detail` is
-    the parser's complaint.
+    duplicate-key, binary, local-tag), and excessive-aliases. `blank` tells an empty document without even a
+    comment. `detail` is the parser's complaint.
     """
 
     index: int
@@ -100,7 +100,7 @@ def read_document_fact(body: bytes, index: int, *, limits: Limits = DEFAULT_LIMI
     """Index one document's bytes."""
     if _is_blank(body):
         return DocumentFact(index, DocumentClass.EMPTY, blank=True)
-    walk = _Walk(limits.depth)
+    walk = _Walk(limits)
     try:
         walk.run(body)
     except yaml.YAMLError as error:
@@ -143,8 +143,9 @@ class _Walk:
     None.
     """
 
-    def __init__(self, depth: int) -> None:
-        self._depth = depth
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._references = 0
         self._constructs: set[str] = set()
         self._found: dict[str, str] = {}
         self._root_is_mapping = False
@@ -162,20 +163,25 @@ class _Walk:
     def _consume(self, parser: Any) -> None:
         stack: list[_Frame] = []
         get_event = parser.get_event
-        documents = 0
+        documents = nodes = 0
+        most = self._limits.nodes
         while True:
             event = get_event()
             kind = type(event)
+            nodes += 1
+            if nodes > most:
+                raise ValueError(f"holds more than {most} keys and values; split it")
             if kind is yaml.ScalarEvent:
                 self._scalar(event, stack)
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
                 self._open(event, stack, kind is yaml.MappingStartEvent)
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                nodes -= 1
                 stack.pop()
                 if stack:
                     stack[-1].key = None
             elif kind is yaml.AliasEvent:
-                self._constructs.add("alias")
+                self._refer("alias")
                 self.empty = False
                 self._alias(stack)
             elif kind is yaml.DocumentStartEvent:
@@ -210,17 +216,17 @@ class _Walk:
             path = ""
             self._root_is_mapping = is_mapping
         if event.anchor is not None:
-            self._constructs.add("anchor")
+            self._refer("anchor")
         if event.tag is not None:
             self._tag(event.tag)
         stack.append(_Frame(is_mapping, path))
-        if len(stack) > self._depth:
-            raise ValueError(f"nests deeper than {self._depth} levels")
+        if len(stack) > self._limits.depth:
+            raise ValueError(f"nests deeper than {self._limits.depth} levels")
 
     def _scalar(self, event: Any, stack: list[_Frame]) -> None:
         value: str = event.value
         if event.anchor is not None:
-            self._constructs.add("anchor")
+            self._refer("anchor")
         if event.tag is not None:
             self._tag(event.tag)
         if not stack:
@@ -243,6 +249,12 @@ class _Walk:
         if frame.path is not None and (event.implicit[1] or isinstance(resolve_plain(value), str)):
             self._found[f"{frame.path}/{key}"] = value
         frame.key = None
+
+    def _refer(self, construct: str) -> None:
+        self._constructs.add(construct)
+        self._references += 1
+        if self._references > self._limits.aliases:
+            self._constructs.add("excessive-aliases")
 
     def _tag(self, tag: str) -> None:
         if tag == "tag:yaml.org,2002:binary":
@@ -274,7 +286,7 @@ class _Walk:
 def _values_files(body: bytes) -> list[str]:
     """Paths of the values files that a HelmRelease or an Argo CD Application names, as written."""
     try:
-        value = load_document(body).value
+        value = load_document(body, limits=CONTEXT_LIMITS).value
     except YamlError:
         return []
     spec = _mapping(_mapping(value).get("spec"))

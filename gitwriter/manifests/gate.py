@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .facts import DocumentClass, DocumentFact, FileFacts
+from .guards import untouchable_text
 from .identity import NameKey
 from .ignore import IGNORE_FILE
 from .inventory import DocumentRef, FileRecord, Inventory
@@ -38,8 +39,9 @@ def diagnostics(inventory: Inventory) -> tuple[Diagnostic, ...]:
         for fact in (
             record.facts.documents if record.facts is not None and record.role is Role.MANIFEST else ()
         ):
-            if fact.is_krm and fact.constructs:
-                text = f"{fact.describe()} uses {', '.join(fact.constructs)}; edits of these are skipped"
+            untouchable = untouchable_text(path, fact) if fact.is_krm and not fact.has_sops else None
+            if untouchable is not None:
+                text = f"{fact.describe()}: {untouchable[1]}"
                 found.append(Diagnostic(Level.WARNING, "non-editable", path, fact.index, text))
     return tuple(found)
 

@@ -13,7 +13,8 @@ from reverser.kinds.sensitive import is_sensitive
 
 from .changes import SkipReason, Upsert
 from .editing import NOT_EDITABLE
-from .facts import read_facts
+from .emitter import check_writable
+from .facts import DocumentFact, read_facts
 from .inventory import DocumentRef
 
 SEAL_AGAIN = "the encrypted text has to be sent again"
@@ -41,6 +42,23 @@ def leak(change: Upsert, sensitive_types: frozenset[str]) -> str:
     return ""
 
 
+def unfit(change: Upsert, sensitive_types: frozenset[str]) -> tuple[SkipReason, str] | None:
+    """Why an object is not written wherever it would stand, or None.
+
+    Asked before anything else: an object that nests too deep must not even be copied.
+    """
+    problem = leak(change, sensitive_types)
+    if problem:
+        return SkipReason.SENSITIVE_IN_CLEAR, problem
+    if change.sensitive or change.body is None:
+        return None
+    try:
+        check_writable(dict(change.body))
+    except (TypeError, ValueError) as error:
+        return SkipReason.UNREADABLE_RESULT, str(error)
+    return None
+
+
 def undeclared_text(ref: DocumentRef) -> str:
     """Why a document without a namespace is neither changed nor removed for an object that has one."""
     return (
@@ -59,13 +77,13 @@ def fan_in_text(path: str, roots: Iterable[str]) -> str:
     return f"{path} is read-only here: several builds use it ({', '.join(roots)}); give each its own file"
 
 
-def untouchable_text(ref: DocumentRef) -> tuple[SkipReason, str] | None:
+def untouchable_text(path: str, fact: DocumentFact) -> tuple[SkipReason, str] | None:
     """Why a document is never edited whatever the change, told by its index entry alone; None where it may
     be.
     """
-    if ref.fact.has_sops:
-        return SkipReason.ENCRYPTED, f"{ref.path} is encrypted, never patched"
+    if fact.has_sops:
+        return SkipReason.ENCRYPTED, f"{path} is encrypted, never patched"
     for construct, remedy in NOT_EDITABLE.items():
-        if construct in ref.fact.constructs:
+        if construct in fact.constructs:
             return SkipReason.NOT_EDITABLE, f"the document {remedy}"
     return None

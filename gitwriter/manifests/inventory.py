@@ -17,7 +17,7 @@ from .ignore import IGNORE_FILE, NO_RULES, IgnoreRules, parse_ignore, refused_ru
 from .kustomize.context import KustomizeContext, build_context, resolve_entry
 from .kustomize.model import Kustomization, parse_kustomization
 from .kustomize.outside import Outside, read_outside
-from .limits import DEFAULT_LIMITS, Limits
+from .limits import CONTEXT_LIMITS, DEFAULT_LIMITS, Limits
 from .placement.habits import Habits
 from .roles import Role, role_of
 from .tree import MODE_FILE, MODE_SUBMODULE, MODE_SYMLINK, RepositoryTree, Tree, TreeEntry, blob_id
@@ -216,8 +216,8 @@ class Inventory:
             return
         self.rules = (
             parse_ignore(read(found.blob))
-            if found.size <= self.limits.file_bytes
-            else refused_rules(found.size, self.limits.file_bytes)
+            if found.size <= CONTEXT_LIMITS.file_bytes
+            else refused_rules(found.size, CONTEXT_LIMITS.file_bytes)
         )
 
     def _apply(

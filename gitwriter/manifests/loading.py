@@ -58,7 +58,7 @@ def decode_body(body: bytes) -> str:
 def load_document(body: bytes, *, limits: Limits = DEFAULT_LIMITS) -> LoadedDocument:
     """Read one document's bytes (a byte order mark is allowed).
 
-    Raises YamlRefused: invalid-yaml, too-deep, too-big, recursive-alias.
+    Raises YamlRefused: invalid-yaml, too-deep, too-big, excessive-aliases, recursive-alias.
     """
     if len(body) > limits.file_bytes:
         raise YamlRefused(

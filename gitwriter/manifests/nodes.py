@@ -9,6 +9,7 @@ bounded before anything recurses.
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from .limits import DEFAULT_LIMITS, Limits
 from .scalars import MERGE_TAG
 
 UNREAD: Final = object()
+_PROPERTY: Final = re.compile(r"[^ \t\r\n,\[\]{}]*")
 _CORE_PREFIX: Final = "tag:yaml.org,2002:"
 
 
@@ -106,7 +108,8 @@ class Tree:
 def parse_tree(text: str, *, limits: Limits = DEFAULT_LIMITS) -> Tree:
     """Parse the text of exactly one document.
 
-    Raises YamlRefused with reason ``invalid-yaml``, ``too-deep``, ``too-big`` or ``recursive-alias``.
+    Raises YamlRefused with reason ``invalid-yaml``, ``too-deep``, ``too-big``, ``excessive-aliases`` or
+    ``recursive-alias``.
     """
     if len(text) > limits.file_bytes:
         raise YamlRefused(
@@ -114,7 +117,7 @@ def parse_tree(text: str, *, limits: Limits = DEFAULT_LIMITS) -> Tree:
         )
     parser = CParser(text)
     try:
-        return _Builder(text, limits.depth).build(parser)
+        return _Builder(text, limits).build(parser)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (0, 0)
@@ -145,9 +148,11 @@ class _Open:
 
 
 class _Builder:
-    def __init__(self, text: str, depth: int) -> None:
+    def __init__(self, text: str, limits: Limits) -> None:
         self._text = text
-        self._depth = depth
+        self._limits = limits
+        self._nodes = 0
+        self._references = 0
         self._anchors: dict[str, Node] = {}
         self._constructs: set[str] = set()
         self._stack: list[_Open] = []
@@ -184,6 +189,7 @@ class _Builder:
             node.anchor = event.anchor
             self._anchors[event.anchor] = node
             self._constructs.add("anchor")
+            self._count_reference(event)
         tag = event.tag
         if tag is not None:
             node.tag = tag
@@ -203,9 +209,11 @@ class _Builder:
         self._attach(node)
 
     def _open(self, event: Any, kind: Kind) -> None:
-        if len(self._stack) >= self._depth:
+        if len(self._stack) >= self._limits.depth:
             line = event.start_mark.line + 1
-            raise YamlRefused("too-deep", f"line {line}: nests deeper than {self._depth} levels", line=line)
+            raise YamlRefused(
+                "too-deep", f"line {line}: nests deeper than {self._limits.depth} levels", line=line
+            )
         node = Node(kind, event.start_mark.index, -1)
         node.flow = bool(event.flow_style)
         if event.anchor is not None or event.tag is not None:
@@ -238,9 +246,24 @@ class _Builder:
         node.target = target
         node.size = target.size
         self._constructs.add("alias")
+        self._count_reference(event)
         self._attach(node)
 
+    def _count_reference(self, event: Any) -> None:
+        self._references += 1
+        if self._references > self._limits.aliases:
+            raise YamlRefused(
+                "excessive-aliases",
+                f"holds more than {self._limits.aliases} anchors and aliases; write them out",
+                line=event.start_mark.line + 1,
+            )
+
     def _attach(self, node: Node) -> None:
+        self._nodes += 1
+        if self._nodes > self._limits.nodes:
+            raise YamlRefused(
+                "too-big", f"the document holds more than {self._limits.nodes} keys and values; split it"
+            )
         if not self._stack:
             self._root = node
             return
@@ -273,8 +296,7 @@ class _Builder:
             elif char in "&!" and not (
                 node.kind is Kind.SCALAR and node.style == "" and position >= node.end
             ):
-                while position < size and text[position] not in " \t\r\n,[]{}":
-                    position += 1
+                position = _PROPERTY.match(text, position).end()  # type: ignore[union-attr]
             else:
                 break
             if node.kind is Kind.SCALAR and node.style == "" and node.text == "" and position >= node.end:

@@ -31,7 +31,10 @@ def as_values(report: Report) -> dict[str, Any]:
             "documents": report.by_class(),
             "kinds": report.by_kind(),
             "encrypted": sum(document.encrypted for document in report.documents),
-            "notEditable": sum(bool(document.detail and document.name) for document in report.documents),
+            "notEditable": sum(
+                bool(document.name) and not (document.editable or document.encrypted)
+                for document in report.documents
+            ),
         },
         "documents": [
             {

@@ -9,8 +9,10 @@ without an owner.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from heapq import merge
 
 from reverser.errors import YamlRefused
 
@@ -64,11 +66,13 @@ def split_documents(data: bytes, *, at_most: int | None = None) -> list[Document
     """
     origin = len(_BOM) if data.startswith(_BOM) else 0
     cuts: list[tuple[int, int]] = []  # (separator start, body start)
-    for marker in _markers(data, origin):
+    for count, marker in enumerate(_markers(data, origin)):
         if at_most is not None and len(cuts) > at_most + 1:
             break
         if data[marker] == _DASH:
             cuts.append((marker, _separator_end(data, marker + 3)))
+        elif at_most is not None and count > 2 * at_most + 2:
+            cuts.append((marker, marker + 3))  # a heap of end markers counts as documents
         elif (resume := _content_after_end_marker(data, marker + 3)) is not None:
             cuts.append((marker, resume))
     if not cuts or cuts[0][0] > origin:
@@ -82,16 +86,19 @@ def split_documents(data: bytes, *, at_most: int | None = None) -> list[Document
     return documents
 
 
-def _markers(data: bytes, origin: int) -> list[int]:
-    """Offsets of every ``---`` and ``...`` line start."""
-    found: list[int] = [origin] if data[origin : origin + 3] in (b"---", b"...") else []
-    for pattern in (b"\n---", b"\n..."):
-        position = data.find(pattern, origin)
-        while position >= 0:
-            found.append(position + 1)
-            position = data.find(pattern, position + 4)
-    found.sort()
-    return [start for start in found if data[start + 3 : start + 4] in _AFTER_MARKER]
+def _markers(data: bytes, origin: int) -> Iterator[int]:
+    """Offsets of every ``---`` and ``...`` line start, in order."""
+    if data[origin : origin + 3] in (b"---", b"...") and data[origin + 3 : origin + 4] in _AFTER_MARKER:
+        yield origin
+    yield from merge(_found(data, b"\n---", origin), _found(data, b"\n...", origin))
+
+
+def _found(data: bytes, pattern: bytes, origin: int) -> Iterator[int]:
+    position = data.find(pattern, origin)
+    while position >= 0:
+        if data[position + 4 : position + 5] in _AFTER_MARKER:
+            yield position + 1
+        position = data.find(pattern, position + 4)
 
 
 def _separator_end(data: bytes, position: int) -> int:

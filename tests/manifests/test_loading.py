@@ -102,11 +102,11 @@ def test_merges_keys_and_wrapped_text_read_as_kubectl_reads_them(text: str) -> N
 )
 def test_bad_input_is_refused_by_name_within_a_second(body: bytes, reason: str) -> None:
     """A named refusal for each kind of bad input, never a hang and never a crash."""
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(YamlError) as refusal:
         load_document(body)
     assert refusal.value.reason == reason
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def test_an_error_names_line_and_column() -> None:
@@ -119,9 +119,9 @@ def test_an_error_names_line_and_column() -> None:
 
 def test_an_alias_bomb_costs_nothing_and_keeps_its_identity() -> None:
     """Nine to the tenth nodes: read for identity only, in no time. Covers L13."""
-    started = time.perf_counter()
+    started = time.process_time()
     loaded = load_document(bomb(10))
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert "excessive-aliases" in loaded.constructs
     assert (loaded.kind, loaded.name) == ("ConfigMap", "a")
     assert "a9" not in loaded.value

@@ -17,7 +17,7 @@ from ..nodes import Node
 from ..scalars import double_quoted, is_printable, plain_is_safe, resolve_plain, single_quoted
 from .render import Look, inline_text, inline_value, text_lines
 from .source import PlanConflict, Source
-from .wrapped import common_ends, exchange_words, flow_scalar_units, folded_units
+from .wrapped import MAX_SOURCE, common_ends, exchange_words, flow_scalar_units, folded_units
 
 _HEADER = re.compile(
     r"(?P<kind>[|>])(?:(?P<digit>[1-9])(?P<chomp>[+-]?)|(?P<chomp2>[+-]?)(?P<digit2>[1-9]?))"
@@ -86,7 +86,7 @@ def _in_radix(prefix: str, digits: str, value: int) -> str | None:
 def _wrapped(source: Source, node: Node, value: str, *, parent_column: int) -> str | None:
     """Exchange words in a plain or quoted scalar of several lines, keeping its line breaks."""
     raw = source.work[node.body : node.end]
-    if "\n" not in raw:
+    if "\n" not in raw or len(raw) > MAX_SOURCE:
         return None
     inner = raw[1:-1] if node.style else raw
     units = flow_scalar_units(inner, node.style)
@@ -192,6 +192,8 @@ def _folded_lines(node: Node, value: str, raw_lines: list[str], indent: int) -> 
     while raw_lines and not raw_lines[-1].strip():
         raw_lines = raw_lines[:-1]
     raw = "\n".join(raw_lines)
+    if len(raw) > MAX_SOURCE:
+        return None
     old, new = node.text.rstrip("\n"), value.rstrip("\n")
     units = folded_units(raw, indent)
     result = exchange_words(raw, units, old, new, style=">", indent=indent, newline="\n")

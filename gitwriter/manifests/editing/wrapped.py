@@ -25,6 +25,7 @@ _SIMPLE_ESCAPES = {
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _TOKEN = re.compile(r"\n+|[ \t]+|[^ \t\n]+")
 _MAX_TOKENS = 1500
+MAX_SOURCE = 300_000  # every character is looked at; nobody wraps so long a text by hand
 
 Unit = tuple[str, int, int]  # piece of the value, source start, source end
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..limits import CONTEXT_LIMITS
 from ..loading import YamlError, load_document
 from ..splitting import split_documents
 
@@ -118,11 +119,18 @@ class Kustomization:
 def parse_kustomization(path: str, data: bytes) -> Kustomization:
     """Read one kustomization file; never raises, what is wrong with it becomes `problems`."""
     directory = path.rpartition("/")[0]
-    parts = [part for part in split_documents(data) if not _is_comment(data[part.start : part.end])]
+    if len(data) > CONTEXT_LIMITS.file_bytes:
+        problem = f"unparseable: larger than {CONTEXT_LIMITS.file_bytes} bytes"
+        return Kustomization(path, directory, editable=False, problems=(problem,))
+    split = split_documents(data, at_most=CONTEXT_LIMITS.documents_per_file)
+    if len(split) > CONTEXT_LIMITS.documents_per_file:
+        problem = f"unparseable: more than {CONTEXT_LIMITS.documents_per_file} documents"
+        return Kustomization(path, directory, editable=False, problems=(problem,))
+    parts = [part for part in split if not _is_comment(data[part.start : part.end])]
     if not parts:
         return Kustomization(path, directory, editable=False, problems=("unparseable: the file is empty",))
     try:
-        loaded = load_document(data[parts[0].start : parts[0].end])
+        loaded = load_document(data[parts[0].start : parts[0].end], limits=CONTEXT_LIMITS)
     except YamlError as error:
         return Kustomization(path, directory, editable=False, problems=(f"unparseable: {error}",))
     unreadable = loaded.constructs & _UNREADABLE
