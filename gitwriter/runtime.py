@@ -27,7 +27,7 @@ from reverser.trust.github import TokenSource
 logger = logging.getLogger(__name__)
 
 GRACE_SECONDS = 18.0
-"""How long a shutdown waits for a silent remote; a worker is to be gone within 25 s of its signal."""
+"""How long a shutdown waits for a silent remote or API server; a worker is gone within 25 s of its signal."""
 _DRAINED_AT_ONCE = 8
 
 
@@ -45,14 +45,14 @@ class WriterRuntime:
         self._config = config
         self._stopping = threading.Event()
         self._given_up_at = float("inf")
-        self._deadlines = Deadlines(abandon=lambda: time.monotonic() >= self._given_up_at)
+        self._deadlines = Deadlines(abandon=self._given_up)
         self._memories: dict[str, BranchMemory] = {}
         self._lock = threading.Lock()
         self._running: set[str] = set()
         self._holder = f"{socket.gethostname()}/{os.getpid()}"
         self._edges = WriterEdges(
             store=store,
-            sources=Sources(kube, config, TokenSource()),
+            sources=Sources(kube, config, TokenSource(), given_up=self._given_up),
             config=config,
             shelf=InventoryShelf(config.state_dir / "workers"),
             open_clone=self._open_clone,
@@ -62,11 +62,15 @@ class WriterRuntime:
     def begin_shutdown(self, *, grace: float = GRACE_SECONDS) -> None:
         """Running writers close their windows, push once without cooldown, and end.
 
-        A remote that has not answered ``grace`` seconds from now is given up. Nothing is lost by that: the
-        journal keeps the windows, and a push that may have arrived is recognised by its intent (J15).
+        A remote or API server that has not answered ``grace`` seconds from now is given up. Nothing is lost
+        by that: the journal keeps the windows, and a push that may have arrived is recognised by its intent
+        (J15).
         """
         self._given_up_at = min(self._given_up_at, time.monotonic() + grace)
         self._stopping.set()
+
+    def _given_up(self) -> bool:
+        return time.monotonic() >= self._given_up_at
 
     def drain(self, *, seconds: float) -> None:
         """After ``begin_shutdown``: close the windows of the branches written here and push once more.

@@ -6,9 +6,11 @@ credential serves the next attempt and no Secret outlives the call that needed i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from gitwriter.git.remote import Remote
+from gitwriter.patience import patiently
 from reverser.config import Config
 from reverser.errors import KubeNotFound, SecretMissing
 from reverser.kinds.model import GitProvider, GitTarget
@@ -25,15 +27,19 @@ from reverser.trust.signing import SigningKey, load_signing_key
 class Sources:
     """Reads the objects behind a branch."""
 
-    def __init__(self, kube: Kube, config: Config, tokens: TokenSource) -> None:
+    def __init__(
+        self, kube: Kube, config: Config, tokens: TokenSource, *, given_up: Callable[[], bool] = lambda: False
+    ) -> None:
+        """``given_up`` says that nobody waits for the cluster any more; then reads raise KubeUnavailable."""
         self._kube = kube
+        self._given_up = given_up
         self._config = config
         self._tokens = tokens
 
     def provider(self, branch: BranchKey) -> GitProvider | None:
         """The branch's GitProvider, or None when it is gone. Raises the error tree's class otherwise."""
         try:
-            raw = self._kube.get(own_path("gitproviders", namespace=branch.namespace, name=branch.provider))
+            raw = self._get(own_path("gitproviders", namespace=branch.namespace, name=branch.provider))
         except KubeNotFound:
             return None
         return parse_git_provider(raw)
@@ -41,7 +47,7 @@ class Sources:
     def target(self, ref: TargetRef) -> GitTarget | None:
         """The GitTarget, or None when it is gone or another one has its name (J22)."""
         try:
-            raw = self._kube.get(own_path("gittargets", namespace=ref.namespace, name=ref.name))
+            raw = self._get(own_path("gittargets", namespace=ref.namespace, name=ref.name))
         except KubeNotFound:
             return None
         target = parse_git_target(raw)
@@ -74,13 +80,16 @@ class Sources:
     def _data(self, wanted: Wanted) -> Mapping[str, bytes] | None:
         resource = "secrets" if wanted.kind == SECRET else "configmaps"
         try:
-            raw = self._kube.get(core_path(resource, namespace=wanted.namespace, name=wanted.name))
+            raw = self._get(core_path(resource, namespace=wanted.namespace, name=wanted.name))
         except KubeNotFound:
             return None
         if wanted.kind == SECRET:
             return decode_entries(raw.get("data"))
         text = {key: str(value).encode() for key, value in (raw.get("data") or {}).items()}
         return {**decode_entries(raw.get("binaryData")), **text}
+
+    def _get(self, path: str) -> dict[str, Any]:
+        return patiently(lambda: self._kube.get(path), self._given_up)
 
     def _secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         data = self._data(Wanted(SECRET, namespace, name))

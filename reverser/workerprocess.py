@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from functools import cache
 
@@ -19,6 +20,8 @@ from reverser.wiring import config
 logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 15.0
+LIMIT_SECONDS = 23.0
+"""After a signal; whatever still waits then (a disk, a Redis, a host name) must not wait for SIGKILL."""
 DATABASE_RETRY_SECONDS = 1.0
 
 
@@ -64,7 +67,17 @@ def begin_shutdown() -> None:
     """Ask running writers to close their windows and end."""
     from gitwriter import tasks
 
+    limit = threading.Timer(LIMIT_SECONDS, _end_now)
+    limit.daemon = True
+    limit.start()
     tasks.begin_shutdown()
+
+
+def _end_now() -> None:
+    """As a kill, which is safe at any moment: the journal keeps what is not settled, leases run out."""
+    logger.error("the shutdown took too long; the journal keeps the rest for the next process")
+    logging.shutdown()
+    os._exit(1)
 
 
 def drain() -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from reverser.store.model import LeaseKind
 from tests.git.servers import GitHttp, git_http
+from tests.loopback import serving
 
-from .conftest import World
+from .conftest import PREFIX, World
 from .test_writer import restart, shutdown_write
 
 
@@ -47,3 +57,109 @@ def test_a_silent_remote_is_given_up_at_the_end_of_the_grace(waiting: World, sil
     shutdown_write(world)
     assert world.pending() == 0
     assert world.subjects() == ["[UPDATE] v1/configmaps/a"]
+
+
+def test_a_silent_api_server_is_given_up_at_the_end_of_the_grace(
+    waiting: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Z13: also a call that is on its way when the shutdown begins; the lease is given back at once, and the
+    next process writes what waited.
+    """
+    world, asked, answer = waiting, threading.Event(), threading.Event()
+    honest = world.cluster.get
+
+    def silent(path: str, *, timeout: float = 30) -> dict[str, Any]:
+        asked.set()
+        answer.wait(60)
+        return honest(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.cluster, "get", silent)
+        running = threading.Thread(target=world.write)
+        running.start()
+        assert asked.wait(30)
+        world.runtime.begin_shutdown(grace=0.2)
+        world.runtime.drain(seconds=10)
+        running.join(30)
+        assert not running.is_alive()
+        answer.set()
+    assert world.pending() == 1
+    assert not world.store.lease_holders(LeaseKind.BRANCH)
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None and "before the shutdown" in health.message
+    restart(world)
+    shutdown_write(world)
+    assert world.subjects() == ["[UPDATE] v1/configmaps/a"]
+
+
+WORKER = """
+import sys
+from gitwriter.runtime import WriterRuntime
+from reverser import workerprocess
+WriterRuntime.begin_shutdown.__kwdefaults__["grace"] = float(sys.argv[1])
+workerprocess.LIMIT_SECONDS = float(sys.argv[2])
+from reverser.celery import app
+app.worker_main(["--quiet", "worker", "--pool", "threads", "--concurrency", "2"])
+"""
+
+
+@contextmanager
+def real_worker(
+    world: World, redis_url: str, tmp_path: Path, *, port: int, grace: float, limit: float
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker process on the world's journal, whose API server listens on ``port``."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+        f"clusters: [{{name: k, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]\n"
+        "users: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+    )
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("REVERSER_")}
+    environment |= {
+        "KUBECONFIG": str(kubeconfig),
+        "REVERSER_STATE_DIR": str(tmp_path / "worker"),
+        "REVERSER_REDIS_URL": redis_url,
+        "REVERSER_HEALTH_ADDR": "127.0.0.1:0",
+        "DJANGO_SETTINGS_MODULE": "reverser.settings",
+    }
+    (tmp_path / "worker").mkdir()
+    command = [sys.executable, "-c", WORKER, str(grace), str(limit)]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[2], env=environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+@pytest.mark.parametrize(("grace", "limit"), [(1.0, 200.0), (200.0, 2.0)], ids=["in order", "as a kill"])
+def test_a_worker_of_a_silent_api_server_ends_in_time(
+    waiting: World, redis_url: str, tmp_path: Path, grace: float, limit: float
+) -> None:
+    """Z13: a real worker and a cluster that takes requests and never answers: SIGTERM ends it long before the
+    request's own deadline of half a minute, in order; and whatever else it waited for, at its limit.
+    """
+    world, asked, over = waiting, threading.Event(), threading.Event()
+
+    class Silent(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith(PREFIX):
+                asked.set()
+            over.wait(120)
+
+    with (
+        serving(Silent) as port,
+        real_worker(world, redis_url, tmp_path, port=port, grace=grace, limit=limit) as worker,
+    ):
+        try:
+            world.store.wake_branch(world.branch)
+            assert asked.wait(60)
+            began = time.monotonic()
+            worker.send_signal(signal.SIGTERM)
+            code = worker.wait(60)
+            assert time.monotonic() - began < 25
+        finally:
+            over.set()
+    assert code == (0 if grace < limit else 1)
+    assert world.pending() == 1
+    assert bool(world.store.lease_holders(LeaseKind.BRANCH)) is (grace > limit)
