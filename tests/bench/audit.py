@@ -18,6 +18,7 @@ import orjson
 
 from reverser.config import load_config
 from tests.auditevents import audit, event_list
+from tests.bench.options import Options
 from tests.bench.processes import usage
 from tests.bench.report import Report, percentile
 from tests.e2e.operator import free_port
@@ -62,9 +63,9 @@ def _wait_open(port: int) -> None:
             time.sleep(0.1)
 
 
-def run(report: Report, folder: Path) -> None:
+def run(report: Report, folder: Path, options: Options) -> None:
     """Batches of a hundred at a steady rate: what each answer takes, and what it costs."""
-    del folder
+    del folder, options
     with (
         running_valkey() as server,
         _serving(f"redis://127.0.0.1:{server.port}/0") as ingress,

@@ -10,32 +10,33 @@ from typing import Any
 from reverser.store import Store, keys
 from reverser.store.model import BranchKey
 from tests.bench.installation import installation
+from tests.bench.options import Options
 from tests.bench.report import Report
 from tests.e2e.workspace import CONFIGMAPS, Workspace, until
 
-BRANCHES = 50
 THREADS = 4
 SECONDS = 40.0
 WAIT_SECONDS = 240.0
 
 
-def run(report: Report, folder: Path) -> None:
-    """One change a second that reaches fifty branches of one repository."""
+def run(report: Report, folder: Path, options: Options) -> None:
+    """One change a second that reaches every branch of one repository."""
+    branches = options.branches
     with installation(folder, REVERSER_WORKER_THREADS=str(THREADS)) as (operator, space):
         space.provider(window="0s", allowedBranches=["*", "env/*"])
-        for number in range(BRANCHES):
+        for number in range(branches):
             space.target(f"t{number}", branch=f"env/b{number}")
             space.rule([CONFIGMAPS], name=f"r{number}", target=f"t{number}")
-        for number in range(BRANCHES):
+        for number in range(branches):
             space.wait_streams(f"t{number}", seconds=WAIT_SECONDS)
         store = Store.connect(f"unix://{operator.state / 'valkey' / 'valkey.sock'}?db=0")
-        _measure(report, space, store)
+        _measure(report, space, store, branches)
         store.close()
 
 
-def _measure(report: Report, space: Workspace, store: Store) -> None:
+def _measure(report: Report, space: Workspace, store: Store, branches: int) -> None:
     space.configmap("a")
-    until(lambda: _drained(store), "the first change is everywhere", WAIT_SECONDS)
+    until(lambda: _drained(store, branches), "the first change is everywhere", WAIT_SECONDS)
     stop = threading.Event()
     changes = [0]
 
@@ -55,22 +56,22 @@ def _measure(report: Report, space: Workspace, store: Store) -> None:
         time.sleep(0.25)
     stop.set()
     thread.join()
-    until(lambda: _drained(store), "everything is written", WAIT_SECONDS)
+    until(lambda: _drained(store, branches), "everything is written", WAIT_SECONDS)
     wall = time.monotonic() - began
     ages = list(oldest.values())
     mean = sum(ages) / len(ages)
-    total = changes[0] * BRANCHES
-    report.add(f"{BRANCHES} branches: oldest change of a branch, mean", mean, "s")
-    report.add(f"{BRANCHES} branches: oldest of all / mean", max(ages) / mean, "x", bar=3.0)
-    report.add(f"{BRANCHES} branches: changes written a second", total / wall, "1/s")
-    leased = (_leases(store) - leases) / wall / BRANCHES
-    report.add(f"{BRANCHES} branches: leases of a branch a second", leased, "1/s")
+    total = changes[0] * branches
+    report.add(f"{branches} branches: oldest change of a branch, mean", mean, "s")
+    report.add(f"{branches} branches: oldest of all / mean", max(ages) / mean, "x", bar=3.0)
+    report.add(f"{branches} branches: changes written a second", total / wall, "1/s")
+    leased = (_leases(store) - leases) / wall / branches
+    report.add(f"{branches} branches: leases of a branch a second", leased, "1/s")
     report.add("store commands for one change", (_commands(store) - commands) / total, "")
 
 
-def _drained(store: Store) -> bool:
+def _drained(store: Store, branches: int) -> bool:
     known = store.known_branches()
-    return len(known) >= BRANCHES and all(store.read_branch(branch).entries == 0 for branch in known)
+    return len(known) >= branches and all(store.read_branch(branch).entries == 0 for branch in known)
 
 
 def _age(store: Store, branch: BranchKey) -> float:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.bench.options import Options
 from tests.bench.report import Report, percentile, timed
 from tests.postgresql import postgresql
 from tests.valkey import running_valkey
 
-COMMITS = 100_000
 TARGETS = 200
 BATCH = 2_000
 PAGE_MS = 300.0
@@ -29,17 +29,17 @@ PAGES = (
 )
 
 
-def run(report: Report, folder: Path) -> None:
+def run(report: Report, folder: Path, options: Options) -> None:
     """On SQLite, and on PostgreSQL where its programs are installed; each in a process of its own."""
-    _measure(report, folder, "SQLite", None)
+    _measure(report, folder, "SQLite", None, options.commits)
     try:
         with postgresql() as server:
-            _measure(report, folder, "PostgreSQL", server.url(server.create_database()))
+            _measure(report, folder, "PostgreSQL", server.url(server.create_database()), options.commits)
     except pytest.skip.Exception as missing:
-        print(f"PostgreSQL is left out: {missing}", flush=True)
+        report.left_out["PostgreSQL"] = str(missing)
 
 
-def _measure(report: Report, folder: Path, name: str, url: str | None) -> None:
+def _measure(report: Report, folder: Path, name: str, url: str | None, commits: int) -> None:
     with running_valkey() as server:
         environment = dict(
             os.environ,
@@ -50,7 +50,7 @@ def _measure(report: Report, folder: Path, name: str, url: str | None) -> None:
         if url is not None:
             environment["REVERSER_DATABASE_URL"] = url
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", "tests.bench.history"],
+            [sys.executable, "-W", "ignore", "-m", "tests.bench.history", str(commits)],
             env=environment,
             stdout=subprocess.PIPE,
             text=True,
@@ -61,7 +61,7 @@ def _measure(report: Report, folder: Path, name: str, url: str | None) -> None:
         report.add(f"{name}: {what}", float(value), unit, bar=PAGE_MS if unit == "ms" else None, note=note)
 
 
-def _fill() -> None:
+def _fill(count: int) -> None:
     from reverser.history import search
     from reverser.history.models import Commit, CommitObject, TargetState
 
@@ -70,7 +70,7 @@ def _fill() -> None:
         TargetState(uid=f"uid-{number}", namespace="shop", name=f"t{number}", provider="gp", branch="main")
         for number in range(TARGETS)
     )
-    for start in range(0, COMMITS, BATCH):
+    for start in range(0, count, BATCH):
         commits = Commit.objects.bulk_create(
             Commit(
                 outcome=f"w-{number}-0",
@@ -88,9 +88,9 @@ def _fill() -> None:
                 close_reason="silence",
                 changes_total=1,
                 first_seen_at=now,
-                pushed_at=now - timedelta(seconds=COMMITS - number),
+                pushed_at=now - timedelta(seconds=count - number),
             )
-            for number in range(start, start + BATCH)
+            for number in range(start, min(start + BATCH, count))
         )
         objects = [
             CommitObject(
@@ -120,7 +120,7 @@ def _size(connection: Any) -> int:
     return Path(str(connection.settings_dict["NAME"])).stat().st_size
 
 
-def main() -> None:
+def main(count: int) -> None:
     """Print lines of value, unit, name and note."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
     import django
@@ -133,9 +133,9 @@ def main() -> None:
 
     call_command("migrate", interactive=False, verbosity=0)
     before = _size(connection)
-    _fill()
+    _fill(count)
     grown = (_size(connection) - before) / 2**20
-    print(f"{grown}\tMB\tdatabase growth for {COMMITS} commits of one object\t")
+    print(f"{grown}\tMB\tdatabase growth for {count} commits of one object\t")
     client = Client(headers={"host": "localhost"})
     admin = get_user_model().objects.create_superuser("bench", "", "bench")
     client.force_login(admin, backend="django.contrib.auth.backends.ModelBackend")
@@ -152,4 +152,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

@@ -1,126 +1,42 @@
-"""One watcher under a steady load, and one that holds 500 watches: time to the journal, memory, CPU."""
+"""One watcher under a steady load: time to the journal, CPU; then one writer, and what Git holds of it."""
 
 from __future__ import annotations
 
-import json
+import io
 import subprocess
-import sys
+import tarfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
+import yaml
 
-from reverser.kube.client import Kube
-from reverser.kube.paths import own_path
-from reverser.store import Store, keys
-from reverser.store.model import BranchKey, EventEntry, Gate
+from gitwriter.runtime import WriterRuntime
+from reverser.config import load_config
+from reverser.kube.paths import resource_path
+from reverser.store import Store
+from reverser.store.model import EventEntry
 from tests.bench.load import GROUP, NAMESPACE, OBJECTS, plural
+from tests.bench.options import Options
 from tests.bench.processes import usage
-from tests.bench.report import Report, percentile
+from tests.bench.report import Report, percentile, timed
+from tests.bench.scene import BRANCH, WAIT_SECONDS, Scene, scene
 from tests.e2e.workspace import until
-from tests.valkey import running_valkey
 
-API = "configbutler.ai/v1alpha3"
-BRANCH = BranchKey(NAMESPACE, "gp", "main")
-LIVE_TYPES = 20
-WATCH_TYPES, WATCH_TARGETS = 10, 50
-IDLE_SECONDS = 15.0
-WAIT_SECONDS = 180.0
+TYPES = 20
+WRITE_SECONDS = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A cluster, a store and a watcher, each a process of its own."""
-
-    store: Store
-    load: subprocess.Popen[str]
-    watcher: subprocess.Popen[bytes]
-
-    def change(self, rate: int, seconds: float) -> dict[str, float]:
-        """Let the cluster change for a while; what was made."""
-        assert self.load.stdin and self.load.stdout
-        self.load.stdin.write(f"{rate} {seconds}\n")
-        self.load.stdin.flush()
-        return dict(json.loads(self.load.stdout.readline()))
-
-    @property
-    def entries(self) -> int:
-        """What is in the journal."""
-        return int(self.store.client.xlen(keys.journal(BRANCH)))
-
-    @property
-    def memory(self) -> int:
-        """Bytes that the store uses for its data."""
-        return int(self.store.client.info("memory")["used_memory"])
+def run(report: Report, folder: Path, options: Options) -> None:
+    """Twenty types, one target."""
+    with scene(folder / "live", types=TYPES, targets=1) as found:
+        _write(found, folder)  # the first replay
+        _load(report, found, options.rate, options.seconds)
+        _tree(report, found, folder)
 
 
-@contextmanager
-def _scene(folder: Path, *, types: int, targets: int) -> Iterator[Scene]:
-    folder.mkdir()
-    kubeconfig = folder / "kubeconfig"
-    command = [sys.executable, "-m", "tests.bench.load", str(kubeconfig), str(types)]
-    load = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert load.stdin and load.stdout
-    try:
-        load.stdout.readline()
-        with running_valkey() as server:
-            url = f"redis://127.0.0.1:{server.port}/0"
-            store = Store.connect(url)
-            uids = _targets(Kube.connect(str(kubeconfig)), types, targets)
-            store.open_journal(BRANCH)
-            for index, uid in enumerate(uids):
-                store.write_gate(uid, Gate(open=True, generation=1, branch=BRANCH, path=f"p{index}"))
-            command = [sys.executable, "-m", "tests.bench.watching", str(kubeconfig), url, str(folder)]
-            watcher = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-            try:
-                until(
-                    lambda: _streaming(store, uids) == types * targets,
-                    f"{types * targets} watches stream",
-                    WAIT_SECONDS,
-                )
-                yield Scene(store, load, watcher)
-            finally:
-                watcher.terminate()
-                watcher.wait(30)
-                store.close()
-    finally:
-        load.stdin.close()
-        load.wait(30)
-
-
-def _targets(kube: Kube, types: int, targets: int) -> list[str]:
-    def own(kind: str, name: str, spec: dict[str, object]) -> str:
-        body = {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
-        made = kube.create(own_path(f"{kind.lower()}s", namespace=NAMESPACE), body)
-        return str(made["metadata"]["uid"])
-
-    own("GitProvider", "gp", {"url": "https://git.example.com/x.git", "allowedBranches": ["main"]})
-    resources = [plural(number) for number in range(types)]
-    uids = []
-    for index in range(targets):
-        spec: dict[str, object] = {"providerRef": {"name": "gp"}, "branch": "main", "path": f"p{index}"}
-        uids.append(own("GitTarget", f"t{index}", spec))
-        rule = {"targetRef": {"name": f"t{index}"}}
-        own("WatchRule", f"t{index}", {**rule, "rules": [{"apiGroups": [GROUP], "resources": resources}]})
-    return uids
-
-
-def _streaming(store: Store, uids: list[str]) -> int:
-    return sum(r.state == "streaming" for uid in uids for r in store.read_streams(uid).values())
-
-
-def run(report: Report, folder: Path, *, rate: int, seconds: float) -> None:
-    """Both figures."""
-    with _scene(folder / "live", types=LIVE_TYPES, targets=1) as scene:
-        _live(report, scene, rate, seconds)
-    with _scene(folder / "watches", types=WATCH_TYPES, targets=WATCH_TARGETS) as scene:
-        _watches(report, scene)
-
-
-def _live(report: Report, scene: Scene, rate: int, seconds: float) -> None:
+def _load(report: Report, scene: Scene, rate: int, seconds: float) -> None:
     before, first, memory = usage(scene.watcher.pid), scene.entries, scene.memory
     made = scene.change(rate, seconds)
     began, expected = time.monotonic(), first + int(made["made"])
@@ -134,7 +50,7 @@ def _live(report: Report, scene: Scene, rate: int, seconds: float) -> None:
         "1/s",
         bar=rate * 0.98,
         at_least=True,
-        note=f"over {LIVE_TYPES} types, at most {made['late']:.2f} s late",
+        note=f"over {TYPES} types, at most {made['late']:.2f} s late",
     )
     taken, last = _delays(scene.store)
     report.add("live load: event to journal, p50", percentile(taken, 0.5) * 1000, "ms")
@@ -147,7 +63,7 @@ def _live(report: Report, scene: Scene, rate: int, seconds: float) -> None:
     report.add("store memory for one queued change of 0.5 KB", per_change / 1024, "KB")
     assert len(taken) == made["made"], "a change was lost or doubled"
     assert sorted(last.values())[-1] == made["made"]
-    assert len(last) == LIVE_TYPES * OBJECTS
+    assert len(last) == TYPES * OBJECTS
 
 
 def _delays(store: Store) -> tuple[list[float], dict[tuple[str, str], int]]:
@@ -170,12 +86,45 @@ def _delays(store: Store) -> tuple[list[float], dict[tuple[str, str], int]]:
     return delays, last
 
 
-def _watches(report: Report, scene: Scene) -> None:
-    time.sleep(5)
-    before = usage(scene.watcher.pid)
-    time.sleep(IDLE_SECONDS)
-    after = usage(scene.watcher.pid)
-    count = WATCH_TYPES * WATCH_TARGETS
-    report.add(f"{count} watches: memory of the watcher", after.resident_mb, "MB", bar=300.0)
-    idle = (after.cpu - before.cpu) / IDLE_SECONDS * 100
-    report.add(f"{count} watches: idle CPU of one core", idle, "%", bar=2.0)
+def _write(scene: Scene, folder: Path) -> None:
+    """Let a writer of this process empty the journal."""
+    config = load_config({"REVERSER_STATE_DIR": str(folder / "writer")})
+    runtime = WriterRuntime(store=scene.store, kube=scene.kube, config=config)
+    deadline = time.monotonic() + WRITE_SECONDS
+    while scene.entries:
+        assert time.monotonic() < deadline, f"{scene.entries} entries are left after {WRITE_SECONDS:.0f} s"
+        runtime.write(BRANCH)
+        time.sleep(0.05)
+
+
+def _tree(report: Report, scene: Scene, folder: Path) -> None:
+    """What lay in the journal is written, and Git holds what the cluster holds."""
+    queued = scene.entries
+    with timed() as writing:
+        _write(scene, folder)
+    report.add("live load: queued changes written a second afterwards", queued / writing.wall, "1/s")
+    live = {
+        (plural(number), item["metadata"]["name"]): item["spec"]
+        for number in range(TYPES)
+        for item in scene.kube.list(resource_path(GROUP, "v1", plural(number), namespace=NAMESPACE)).items
+    }
+    tree = _files(scene.repository)
+    wrong = sum(tree.get(key) != spec for key, spec in live.items()) + len(set(tree) - set(live))
+    report.add(
+        "live load: files that differ from the cluster in the end", wrong, "", bar=0.0, note=f"of {len(live)}"
+    )
+
+
+def _files(repository: Path) -> dict[tuple[str, str], Any]:
+    """The spec in each file of the branch, by resource and name."""
+    git = ["git", f"--git-dir={repository}", "archive", "--format=tar", "main"]
+    packed = subprocess.run(git, check=True, capture_output=True).stdout
+    found = {}
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        for member in archive:
+            file = archive.extractfile(member) if member.name.endswith(".yaml") else None
+            if file is not None:
+                document = yaml.load(file.read(), Loader=yaml.CSafeLoader)
+                path = Path(member.name)
+                found[path.parent.name, path.stem] = document["spec"]
+    return found

@@ -20,6 +20,7 @@ from reverser.kube.sync import Kube
 from reverser.trust.sealing import SECRET_REGEX, find_sops
 from tests.bench.floor import measure_floor
 from tests.bench.installation import installation
+from tests.bench.options import Options
 from tests.bench.pipeline import first_replay, settled
 from tests.bench.report import Report, timed
 from tests.e2e.workspace import Workspace
@@ -50,7 +51,7 @@ class Kind:
     def object(self, number: int) -> dict[str, Any]:
         """One object, padded by an annotation as many real ones are."""
         api = f"{self.group}/{self.version}" if self.group else self.version
-        note = _TEXT * (14 + number % 20)
+        note = _TEXT * (3 + number % 20)
         metadata = {
             "name": f"o{number:05}",
             "labels": {**_LABELS, "number": str(number)},
@@ -79,7 +80,9 @@ def _job() -> dict[str, Any]:
 
 
 def kinds() -> list[Kind]:
-    """The twenty kinds, Secrets first. Nothing of it runs: no replicas, no node fits, suspended."""
+    """The twenty kinds, Secrets first. Nothing of it runs or takes an address: no replicas, no node fits,
+    suspended, headless.
+    """
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
     secret = {"password": base64.b64encode(b"a password of some length").decode()}
     nowhere = _workload()
@@ -95,7 +98,13 @@ def kinds() -> list[Kind]:
     built_in = [
         Kind("", "v1", "secrets", "Secret", {"type": "Opaque", "data": secret}),
         Kind("", "v1", "configmaps", "ConfigMap", {"data": {"text": _TEXT * 5}}),
-        Kind("", "v1", "services", "Service", {"spec": {"ports": [{"port": 80}], "selector": _LABELS}}),
+        Kind(
+            "",
+            "v1",
+            "services",
+            "Service",
+            {"spec": {"clusterIP": "None", "ports": [{"port": 80}], "selector": _LABELS}},
+        ),
         Kind("", "v1", "serviceaccounts", "ServiceAccount", {}),
         Kind(
             "",
@@ -154,10 +163,10 @@ def kinds() -> list[Kind]:
     ]
 
 
-def run(report: Report, folder: Path, objects: int) -> None:
+def run(report: Report, folder: Path, options: Options) -> None:
     """Wall, CPU and memory of the first replay, beside plain tools without and with sealing."""
     mixed = kinds()
-    each = max(objects // len(mixed), 1)
+    each = max(options.objects // len(mixed), 1)
     with installation(folder) as (operator, space):
         for number in range(CUSTOM):
             _define(space, f"gadget{number}s")

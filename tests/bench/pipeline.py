@@ -10,25 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from reverser.kube.paths import core_path
-from reverser.kube.sync import Kube
 from reverser.store import Store
 from tests.bench.floor import Floor, commit_and_push, measure_floor, small_repository
 from tests.bench.installation import installation
+from tests.bench.options import Options
 from tests.bench.processes import usage
 from tests.bench.report import Report, percentile
 from tests.e2e.operator import Operator
 from tests.e2e.workspace import CONFIGMAPS, Workspace, until
 
 WAIT_SECONDS = 300.0
-LATENCY_SAMPLES = 8
 COOLDOWN_SECONDS = 5.5
 _ROLES = {"watcher": "manage.py watch", "worker": " worker ", "beat": " beat ", "web": "manage.py serve"}
 
 
-def run(report: Report, folder: Path, objects: int) -> None:
-    """Measure everything that needs a cluster and an operator."""
+def run(report: Report, folder: Path, options: Options) -> None:
+    """Measure everything that needs a cluster and an operator, in a small target and in a large one."""
+    with installation(folder / "small") as (operator, space):
+        _fill(space, options.small)
+        measure_floor(space.kube, [core_path("configmaps", namespace=space.namespace)], space.folder)
+        space.base(window="0s")
+        settled(operator, space)
+        _latency(report, operator, space, f"{options.small} objects", options.samples)
+    _large(report, folder / "large", options)
+
+
+def _large(report: Report, folder: Path, options: Options) -> None:
+    objects = options.objects
     with installation(folder) as (operator, space):
-        _fill(space.kube, space, objects)
+        _fill(space, objects)
         floor = measure_floor(space.kube, [core_path("configmaps", namespace=space.namespace)], folder)
         report.add("floor: list, dump, write, commit, push", floor.total, "s", note=str(floor))
         what = f"{objects} ConfigMaps of 1 KB"
@@ -39,16 +49,16 @@ def run(report: Report, folder: Path, objects: int) -> None:
         kept = (store_memory(operator) - idle) / objects * 10_000 / 2**20
         report.add("store memory for 10,000 objects that rest", kept, "MB")
         _restarts(report, operator, space, floor)
-        _latency(report, operator, space, folder)
+        _set_window(space, "0s")
+        _latency(report, operator, space, f"{objects} objects in one folder", max(options.samples // 2, 1))
 
 
-def _fill(kube: Kube, space: Workspace, objects: int) -> None:
+def _fill(space: Workspace, objects: int) -> None:
     def create(number: int) -> None:
         space.configmap(f"cm-{number:05}", {"text": "x" * 850, "number": str(number)})
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(create, range(objects)))
-    del kube
 
 
 def _pids(operator: Operator) -> dict[str, int]:
@@ -136,19 +146,20 @@ def settled(operator: Operator, space: Workspace, *, outcomes: int = 0) -> None:
     store.close()
 
 
-def _latency(report: Report, operator: Operator, space: Workspace, folder: Path) -> None:
+def _set_window(space: Workspace, text: str) -> None:
+    space.patch_own("gitproviders", "gp", {"push": {"commitWindow": text}})
+
+
+def _latency(report: Report, operator: Operator, space: Workspace, what: str, samples: int) -> None:
     """One change at a time; plain git does the like right after each, so that both meet the same machine."""
-    space.kube.patch(
-        f"/apis/configbutler.ai/v1alpha3/namespaces/{space.namespace}/gitproviders/gp",
-        {"spec": {"push": {"commitWindow": "0s"}}},
-    )
+    folder = space.folder
     ref = space.repository / "refs" / "heads" / "main"
     small, alike = small_repository(folder), folder / "floor"
     pids = _pids(operator)
     spent: dict[str, float] = dict.fromkeys(pids, 0.0)
     resting: dict[str, float] = dict.fromkeys(pids, 0.0)
     taken, plain, plain_alike = [], [], []
-    for number in range(LATENCY_SAMPLES):
+    for number in range(samples):
         rest = {role: usage(pid).cpu for role, pid in pids.items()}
         time.sleep(COOLDOWN_SECONDS)  # the first push after the cooldown goes at once
         before = {role: usage(pid).cpu for role, pid in pids.items()}
@@ -168,19 +179,19 @@ def _latency(report: Report, operator: Operator, space: Workspace, folder: Path)
         plain_alike.append(commit_and_push(alike, "live/configmaps/cm-00001.yaml", text))
     for share, name in ((0.5, "p50"), (0.99, "p99")):
         value = percentile(taken, share)
-        report.add(f"apply to remote, window 0, {name}", value, "s")
-        for floor, what, bar in (
+        report.add(f"apply to remote, window 0, {what}, {name}", value * 1000, "ms", note=f"of {samples}")
+        for floor, where, bar in (
             (plain_alike, "the same folder", 2.5),
             (plain, "a repository of one file", None),
         ):
             report.add(
-                f"apply to remote / git commit and push in {what}, {name}",
+                f"apply to remote / git in {where}, {what}, {name}",
                 value / percentile(floor, share),
                 "x",
                 bar=bar,
                 note=f"git alone {percentile(floor, share) * 1000:.0f} ms",
             )
     for role, cpu in spent.items():
-        report.add(f"one change: {role} CPU", cpu / LATENCY_SAMPLES * 1000, "ms")
-        idle = resting[role] / LATENCY_SAMPLES / COOLDOWN_SECONDS
-        report.add(f"at rest: {role} CPU of one core", idle * 100, "%")
+        report.add(f"one change, {what}: {role} CPU", cpu / samples * 1000, "ms")
+        idle = resting[role] / samples / COOLDOWN_SECONDS
+        report.add(f"at rest, {what}: {role} CPU of one core", idle * 100, "%")

@@ -16,6 +16,7 @@ import pyrage
 
 from reverser.trust.sealing import SECRET_REGEX, find_sops
 from tests.bench.installation import installation
+from tests.bench.options import Options
 from tests.bench.pipeline import WAIT_SECONDS, settled
 from tests.bench.report import Report, timed
 from tests.e2e.operator import Operator
@@ -24,8 +25,9 @@ from tests.e2e.workspace import Workspace, until
 SECRETS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}
 
 
-def run(report: Report, folder: Path, objects: int) -> None:
+def run(report: Report, folder: Path, options: Options) -> None:
     """First replay of so many Secrets, a restart, a flushed store, and a changed recipient set."""
+    objects = options.secrets
     recipients = [str(pyrage.x25519.Identity.generate().to_public()) for _ in range(2)]
     with installation(folder) as (operator, space):
         bodies = [_body(number) for number in range(objects)]

@@ -15,6 +15,7 @@ from pathlib import Path
 from gitwriter.manifests import DEFAULT_LIMITS
 from gitwriter.manifests.emitter import render_document
 from reverser.store import Store
+from tests.bench.options import Options
 from tests.bench.report import Report
 from tests.gitwriter.conftest import World, configmap, make_world
 from tests.valkey import running_valkey
@@ -25,8 +26,10 @@ MANAGED = DEFAULT_LIMITS.files // 2
 """Above this many files a part of them lies beside the target, whose size is bounded."""
 
 
-def run(report: Report, sizes: Sequence[int]) -> None:
+def run(report: Report, folder: Path, options: Options) -> None:
     """One edit at each size in both layouts, and the growth from the first size to 10,000."""
+    del folder
+    sizes = options.sizes
     top = max((size for size in sizes if size <= 10_000), default=sizes[0])
     for layout in ("folders of 100", "one folder"):
         spent: dict[int, float] = {}
