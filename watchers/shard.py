@@ -37,6 +37,8 @@ class Shard:
         self.name = name
         self._wake = asyncio.Event()
         self._failures = 0
+        self._pauses = 0
+        """Failures since the way was last known to be open: what the next pause grows with."""
         self._refusals = 0
         """Failures in a row that were a missing right: only these make the pause after one longer."""
         self._first_failure = 0.0
@@ -74,8 +76,11 @@ class Shard:
             self._wake.set()
 
     def wake(self) -> None:
-        """Ends a pause: something changed that may have been in the way."""
+        """Ends a pause: something changed that may have been in the way. The next pause is a short one again,
+        because what has just come back (a type served anew) may need a moment.
+        """
         if self._failures:
+            self._pauses = 0
             self._wake.set()
 
     async def stop(self, *, drain: bool) -> None:
@@ -173,7 +178,7 @@ class Shard:
     def _recovered(self) -> None:
         if self._failures >= 3:
             log.info("%s: streams again", self.name)
-        self._failures = self._refusals = 0
+        self._failures = self._pauses = self._refusals = 0
 
     def _closed(self, *, quick: bool) -> float:
         """The pause after an orderly close: none, unless the server closes faster than it can have meant
@@ -195,6 +200,7 @@ class Shard:
         timing = self.state.timing
         now = asyncio.get_running_loop().time()
         self._failures += 1
+        self._pauses += 1
         if self._failures == 1:
             self._first_failure = now
             log.info("%s: %s", self.name, error)
@@ -203,7 +209,7 @@ class Shard:
             metrics.RESTARTS.labels(*self._labels, "forbidden").inc()
             if error.unauthenticated:
                 # A token that has just been replaced: the new one is read with each try, so tries are soon.
-                return timing.backoff(self._failures)
+                return timing.backoff(self._pauses)
             self._refusals += 1
             return timing.backoff(self._refusals, forbidden=True)
         self._refusals = 0
@@ -225,6 +231,6 @@ class Shard:
             self.state.show(StreamState.BLOCKED, "WatchError", text)
             if self._failures == 3:
                 log.warning("%s: blocked: %s", self.name, error)
-        wait = timing.backoff(self._failures)
+        wait = timing.backoff(self._pauses)
         asked = error.retry_after if isinstance(error, TransientError) else None
         return max(wait, asked) if asked is not None else wait
