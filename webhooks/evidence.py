@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reverser.store.attribution import REMOVALS, Fact
-from webhooks.gate import verb_of, version_of
+from webhooks.gate import request_is_known, verb_of, version_of
 from webhooks.people import effective, impersonated
 from webhooks.shapes import child, text
 
@@ -67,7 +67,7 @@ def facts_of(event: Mapping[str, Any]) -> list[Fact]:
     who = effective(event)
     subject = subject_of(event)
     verb = verb_of(event)
-    if not who.username or not subject.resource:
+    if not who.username or not subject.resource or (verb in REMOVALS and not request_is_known(event)):
         return []
     common: dict[str, Any] = {
         "group_resource": subject.group_resource,

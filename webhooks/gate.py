@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import parse_qs
 
+from reverser.store.attribution import REMOVALS
 from webhooks.shapes import child, text
 
 MUTATING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -60,7 +61,7 @@ def refuse(event: Any) -> Outcome | None:
         return Outcome.VERB
     if (child(event, "responseStatus").get("code") or 0) >= 300:
         return Outcome.FAILED
-    if is_dry_run(text(event.get("requestURI"))):
+    if is_dry_run(text(event.get("requestURI"))) or _is_dry_deletion(event):
         return Outcome.DRY_RUN
     asked = version_of(event, "requestObject")
     if asked and asked == version_of(event, "responseObject"):
@@ -80,6 +81,20 @@ def is_dry_run(uri: str) -> bool:
         return "All" in parse_qs(query, keep_blank_values=True).get("dryRun", [])
     except ValueError:
         return False
+
+
+def _is_dry_deletion(event: Mapping[str, Any]) -> bool:
+    """Whether the body of a deletion asks for a dry run, as kubectl does; other bodies are objects."""
+    asked = child(event, "requestObject").get("dryRun") if verb_of(event) in REMOVALS else None
+    return isinstance(asked, list) and "All" in asked
+
+
+def request_is_known(event: Mapping[str, Any]) -> bool:
+    """Whether a request body would be in the event. At the level Metadata none is, and a truncated event has
+    lost it; a deletion may then have been a dry run, whatever it answered.
+    """
+    truncated = text(child(event, "annotations").get("audit.k8s.io/truncated")).lower() == "true"
+    return event.get("level") != "Metadata" and not truncated
 
 
 def _well_typed(event: Mapping[str, Any]) -> bool:

@@ -97,6 +97,15 @@ def _dry_run(trace: Obj) -> bool:
     return len(asked) == 2 and [obj["metadata"]["name"] for obj in _seen(trace, "ADDED")] == ["a"]
 
 
+def _dry_deletion(trace: Obj) -> bool:
+    (made,) = _seen(trace, "ADDED")
+    one, many = _audit(trace, "delete") + _audit(trace, "deletecollection")
+    told = [event["requestObject"]["dryRun"] for event in (one, many)]
+    silent = all("dryRun" not in event["requestURI"] for event in (one, many))
+    same = one["responseObject"]["details"]["uid"] == made["metadata"]["uid"]
+    return told == [["All"], ["All"]] and silent and same and not _seen(trace, "DELETED")
+
+
 def _rejected(trace: Obj) -> bool:
     (event,) = _audit(trace, "create")
     return event["responseStatus"]["code"] == 403 and not _seen(trace, "ADDED")
@@ -254,6 +263,12 @@ FACTS = (
     ),
     Fact("a conflict is audited and never watched", "webhooks/gate.py", "stale-update", _conflict),
     Fact("a dry run is audited and never watched", "webhooks/gate.py", "dry-run", _dry_run),
+    Fact(
+        "a dry run of a deletion is told by the request's body, and answered like a deletion",
+        "webhooks/gate.py",
+        "dry-run-delete",
+        _dry_deletion,
+    ),
     Fact("a refused request is audited and never watched", "webhooks/gate.py", "rejected", _rejected),
     Fact(
         "a plain deletion's uid is in the details of its answer alone",

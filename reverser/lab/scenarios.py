@@ -168,6 +168,13 @@ def _dry_run(lab: Actor) -> None:
     lab.be("alice").ask("PATCH", lab.path("a"), {"data": {"k": "v2"}}, MERGE, dryRun="All")
 
 
+def _dry_deletion(lab: Actor) -> None:
+    dry = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
+    lab.be("alice").create("a", labels={"batch": "x"})
+    lab.be("mallory").ask("DELETE", lab.path("a"), dry)
+    lab.be("mallory").ask("DELETE", lab.path(), dry, labelSelector="batch=x")
+
+
 def _rejected(lab: Actor) -> None:
     lab.be("alice").create(DENIED)
 
@@ -279,6 +286,7 @@ SCENARIOS = (
     Scenario("no-op-update", "an update to what is there already", _no_op_put),
     Scenario("stale-update", "an update from an old version", _stale),
     Scenario("dry-run", "a dry-run creation and patch", _dry_run),
+    Scenario("dry-run-delete", "dry-run deletions, asked for in the body", _dry_deletion),
     Scenario("rejected", "a creation that a webhook refuses", _rejected),
     Scenario("delete", "a plain deletion", _delete),
     Scenario("delete-held", "a deletion with a finalizer that somebody else clears", _held),

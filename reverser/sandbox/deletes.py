@@ -39,7 +39,7 @@ class Deleter:
             raise not_found(rtype.group, rtype.resource, name)
         _check_preconditions(call, options, current)
         uid = current["metadata"]["uid"]
-        if call.dry_run or options.get("dryRun"):
+        if options.get("dryRun"):
             return success(rtype.group, rtype.resource, name, uid)
         held = self._remove(call, current)
         if held is None:
@@ -70,7 +70,7 @@ class Deleter:
             metadata = obj["metadata"]
             await self._admit(call, obj, "", options)
             current = self._storage.get(resource.key, metadata.get("namespace", ""), metadata["name"])
-            if current is not None and not call.dry_run:
+            if current is not None and not options.get("dryRun"):
                 self._remove(call, current)
         return {
             "kind": rtype.list_kind,
@@ -118,7 +118,7 @@ class Deleter:
                 user=call.user,
                 obj=None,
                 old=call.resource.view(live),
-                dry_run=call.dry_run or bool(options.get("dryRun")),
+                dry_run=bool(options.get("dryRun")),
                 options=shown,
             )
         )

@@ -193,6 +193,27 @@ def no_op(lab: Installation, space: Workspace, act: Callable[[Person, Workspace,
 
 
 @scenario
+def test_dry_runs_of_deletions(lab: Installation, new: NewSpace) -> None:
+    """T2: kubectl asks for a dry run of a deletion in the body; who does so is never named."""
+    space = new()
+    space.base()
+    mallory, bob = lab.person("mallory"), lab.person("bob")
+    dry = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
+    for name in ("a", "b"):
+        mallory.configmap(space, name, labels={"batch": "x"})
+        space.in_git(name)
+    mallory.request("DELETE", space.path(name="a"), dry)
+    mallory.request("DELETE", space.path(), dry, labelSelector="batch=x")
+    lab.relay.wait_passed(space, "mallory", "delete")
+    lab.relay.wait_passed(space, "mallory", "deletecollection")
+    before = len(authors(space))
+    for name in ("a", "b"):
+        bob.delete(space, name)
+        space.gone_from_git(name)
+    assert set(authors(space)[before:]) == {derived("bob")}
+
+
+@scenario
 def test_collections(lab: Installation, new: NewSpace) -> None:
     """G18, G20: all of a collection are the deleter's, a held one too; neighbours stay."""
     space = new()

@@ -152,6 +152,13 @@ def test_dry_run(admin: Client, sandbox: SandboxServer) -> None:
     assert "resourceVersion" not in made["metadata"]
     assert admin.request("GET", f"{CMS}/app")[0] == 404
     assert sandbox.resource_version() == before
+    admin.ok("POST", CMS, configmap())
+    before = sandbox.resource_version()
+    asked = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
+    for path in (f"{CMS}/app", CMS):
+        admin.ok("DELETE", path, asked)
+    assert admin.ok("GET", f"{CMS}/app")["metadata"]["name"] == "app"
+    assert sandbox.resource_version() == before
 
 
 def test_finalizers(admin: Client) -> None:

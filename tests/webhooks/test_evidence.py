@@ -154,6 +154,24 @@ def test_times_compare_as_texts(text: object, expected: str) -> None:
     assert timestamp(text) == expected
 
 
+def dry(event: dict[str, Any], value: object = ("All",)) -> dict[str, Any]:
+    """An event whose request body asks for a dry run; of a write, an object that has such a field."""
+    asked = list(value) if isinstance(value, tuple) else value
+    return event | {"requestObject": {**(event["requestObject"] or {}), "dryRun": asked}}
+
+
+@pytest.mark.parametrize(
+    "change", [{"level": "Metadata"}, {"annotations": {"audit.k8s.io/truncated": "true"}}], ids=str
+)
+def test_deletions_that_may_have_been_dry_runs(change: dict[str, Any]) -> None:
+    """T2: without the request's body nobody can tell, so it proves nothing; a bodyless deletion does."""
+    for event in (deletion("alice"), audit("delete", "alice"), collection("alice", ("a", "u1"))):
+        assert facts_of(event | change) == []
+    assert only(deletion("alice") | {"requestObject": None}).removal
+    assert only(deletion("alice") | {"level": "Request"}).removal
+    assert only(audit("update", "alice", request_rv="100") | change).author == "alice"
+
+
 def gate_cases() -> list[tuple[str, object, Outcome | None]]:
     """One event for each test of the gate, in the order of the tests."""
 
@@ -190,6 +208,11 @@ def gate_cases() -> list[tuple[str, object, Outcome | None]]:
         ("dry second", audit("create", "a") | {"requestURI": "/x?dryRun=&a=b&dryRun=All"}, Outcome.DRY_RUN),
         ("dry empty", audit("create", "alice") | {"requestURI": "/x?dryRun="}, None),
         ("dry lower", audit("create", "alice") | {"requestURI": "/x?dryRun=all"}, None),
+        ("dry deletion", dry(deletion("alice")), Outcome.DRY_RUN),
+        ("dry collection", dry(collection("alice", ("a", "u1"))), Outcome.DRY_RUN),
+        ("dry deletion of one kept", dry(audit("delete", "alice")), Outcome.DRY_RUN),
+        ("odd dry deletion", dry(deletion("alice"), "All"), None),
+        ("a field of an object", dry(audit("create", "alice")), None),
         ("odd uri", audit("create", "alice") | {"requestURI": "http://[?"}, None),
         ("unchanged", audit("update", "alice", rv="5", request_rv="5"), Outcome.UNCHANGED),
         ("number", 5, Outcome.UNDECODABLE),

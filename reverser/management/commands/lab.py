@@ -159,4 +159,4 @@ class Command(BaseCommand):
         failed = broken(shipped)
         for fact in FACTS:
             holds = "skip" if unproved(fact, shipped) else "FAIL" if fact in failed else "ok"
-            self.stdout.write(f"{holds:<5}{fact.scenario:<18}{fact.used_in:<24}{fact.statement}")
+            self.stdout.write(f"{holds:<5}{fact.scenario:<20}{fact.used_in:<24}{fact.statement}")
