@@ -22,6 +22,7 @@ from .limits import DEFAULT_LIMITS, Limits
 from .scalars import MERGE_TAG
 
 UNREAD: Final = object()
+_COLON: Final = re.compile(r"[ \t]*:")
 _PROPERTY: Final = re.compile(r"[^ \t\r\n,\[\]{}]*")
 _CORE_PREFIX: Final = "tag:yaml.org,2002:"
 
@@ -278,8 +279,10 @@ class _Builder:
                 self._constructs.add("merge-key")
         else:
             if node.start == node.end and node.start and self._text[node.start - 1] != ":":
-                # `? key` without a colon: the parser puts the value at the next token.
-                node.start = node.body = node.end = frame.key.end
+                # The parser puts an empty value at the next token; it belongs behind the colon or, where
+                # there is none (`? key`, `{key, other}`), behind the key.
+                colon = _COLON.match(self._text, frame.key.end)
+                node.start = node.body = node.end = colon.end() if colon else frame.key.end
             parent.entries.append((frame.key, node))
             parent.size += node.size + frame.key.size
             frame.key = None

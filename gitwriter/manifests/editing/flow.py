@@ -28,19 +28,15 @@ class FlowMembers:
         else:
             self._spans = [(item.start, item.end) for item in node.items]
         self._own_lines = all(source.begins_line(start) for start, _end in self._spans)
-        self._column = source.column(self._spans[0][0])
+        self._indent = source.indent(self._spans[0][0])
         self._close = node.end - 1
-        self._step = self._column - self._indent_of_line(node.body) if self._own_lines else 2
-
-    def _indent_of_line(self, position: int) -> int:
-        start = self._source.line_start(position)
-        return self._source.skip_blanks(start) - start
+        self._step = self._indent.removeprefix(source.indent(node.body)) if self._own_lines else "  "
 
     def render(self, value: Any, look: Look, key: str | None = None) -> str:
         """A new member's text without a comma."""
         look = replace(look, compact=self._is_compact(look))
         if self._own_lines:
-            lines = pretty_flow(value, look, self._column, self._step)
+            lines = pretty_flow(value, look, self._indent, self._step)
         else:
             lines = [inline_value(value, look)]
         newline = self._source.newline_at(self._spans[0][0])
@@ -157,7 +153,7 @@ class FlowMembers:
             edits.append(Edit(end, stop, ""))
 
     def _break(self) -> str:
-        return self._source.newline_at(self._spans[0][0]) + " " * self._column
+        return self._source.newline_at(self._spans[0][0]) + self._indent
 
     def _insert_lines(
         self,
@@ -169,7 +165,6 @@ class FlowMembers:
     ) -> None:
         source = self._source
         newline = source.newline_at(self._spans[0][0])
-        pad = " " * self._column
         for number, (previous, text) in enumerate(texts):
             if previous is None:
                 position = source.line_start(self._spans[0][0])
@@ -177,4 +172,4 @@ class FlowMembers:
                 position = source.line_end(max(self._comma(previous) or 0, self._spans[previous][1]))
             is_last = previous == last and number == len(texts) - 1
             comma = "" if is_last and not trailing_comma else ","
-            edits.append(Edit(position, position, f"{pad}{text}{comma}{newline}"))
+            edits.append(Edit(position, position, f"{self._indent}{text}{comma}{newline}"))

@@ -70,13 +70,13 @@ def inline_value(value: Any, look: Look) -> str:
     return inline_scalar(value)
 
 
-def pretty_flow(value: Any, look: Look, indent: int, step: int) -> list[str]:
+def pretty_flow(value: Any, look: Look, indent: str, step: str) -> list[str]:
     """A value as JSON-like lines; the first line has no indentation, the others stand at ``indent`` or
     deeper."""
     if look.json and isinstance(value, Mapping | list | tuple) and value:
-        lines = json.dumps(value, indent=step or 2, ensure_ascii=False, sort_keys=True).split("\n")
+        lines = json.dumps(value, indent=step or "  ", ensure_ascii=False, sort_keys=True).split("\n")
         if all(line == line.strip("\x7f\x85\u2028\u2029\ufeff") and line.isprintable() for line in lines):
-            return lines[:1] + [" " * indent + line for line in lines[1:]]
+            return lines[:1] + [indent + line for line in lines[1:]]
     return [inline_value(value, look)]
 
 
@@ -181,7 +181,10 @@ def flow_look(node: Node, look: Look) -> Look:
     """The look of text between a flow collection's brackets."""
     nodes = node.items if node.kind is Kind.SEQUENCE else [value for _key, value in node.entries]
     json = look.json or _is_json(node)
-    return replace(look, flow=True, json=json, quote="" if json else common_quote(nodes, flow=True))
+    quote = "" if json else common_quote(nodes, flow=True)
+    if not (quote or json) and nodes and all(item.style in ("'", '"') for item in nodes):
+        quote = look.style.list_quote  # quoted by need, which tells no habit
+    return replace(look, flow=True, json=json, quote=quote)
 
 
 def _is_json(node: Node) -> bool:

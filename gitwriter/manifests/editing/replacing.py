@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..nodes import Kind, Node
-from .render import Look, flow_look, inline_value, is_block, mapping_lines, sequence_lines
+from .render import Look, flow_look, inline_value, is_block, mapping_lines, pretty_flow, sequence_lines
 from .source import Edit, PlanConflict, Source
 from .spelling import fresh_spelling
 
+_MEMBER = re.compile(r'[ \t]*(?:"(?:[^"\\]|\\.)*"[ \t]*:[ \t]*)?')
 _TAG = re.compile(r"![^\s]*\s*")
 
 
@@ -45,13 +46,27 @@ def replace_node(source: Source, node: Node, target: Any, place: Place, look: Lo
 
 
 def _replace_in_flow(source: Source, node: Node, target: Any, look: Look) -> list[Edit]:
-    text = inline_value(target, look)
+    text = _pretty(source, node, target, look) or inline_value(target, look)
     if node.body < node.end:
         return [*_without_tag(source, node), Edit(node.body, node.end, text)]
-    before = source.work[: node.end].rstrip(" \t")[-1:]
-    if before not in (":", ","):
-        raise PlanConflict("a flow entry without a value")
-    return [Edit(node.end, node.end, f" {text}")]
+    mark = " " if source.work[node.end - 1] == ":" else ": "
+    behind = source.skip_blanks(node.end)
+    if source.work[behind : behind + 1] != ",":
+        behind = node.end + (source.work[node.end : behind] == " " and not look.style.braces)
+    return [Edit(node.end, behind, f"{mark}{text}")]
+
+
+def _pretty(source: Source, node: Node, target: Any, look: Look) -> str:
+    """A collection over several lines, where JSON is written so around it; else empty."""
+    if not (look.json and look.style.member and is_block(target)):
+        return ""
+    old = source.work[node.body : node.end]
+    if "\n" not in old and (node.items or node.entries):
+        return ""
+    if not _MEMBER.fullmatch(source.work, source.line_start(node.body), node.body):
+        return ""
+    lines = pretty_flow(target, look, source.indent(node.body), look.style.member)
+    return source.newline_at(node.body).join(lines)
 
 
 def _without_tag(source: Source, node: Node) -> list[Edit]:

@@ -84,6 +84,11 @@ class Source:
         """Column of a position."""
         return position - self.line_start(position)
 
+    def indent(self, position: int) -> str:
+        """The blanks with which the line begins."""
+        start = self.line_start(position)
+        return self.work[start : self.skip_blanks(start)]
+
     def begins_line(self, position: int) -> bool:
         """True when only blanks stand before the position on its line."""
         return not self.work[self.line_start(position) : position].strip()

@@ -14,12 +14,15 @@ from .source import Source
 @dataclass(frozen=True, slots=True)
 class DocumentStyle:
     """``step`` is the indentation of a nested mapping, ``dash`` that of a list below its key (0: flush
-    with it), ``braces`` and ``brackets`` the blank within flow mappings and lists, if any."""
+    with it), ``braces`` and ``brackets`` the blank within flow mappings and lists, if any, ``list_quote`` the
+    quote that all text in flow lists has, ``member`` the indentation of a JSON document's members."""
 
     step: int = 2
     dash: int = 0
     braces: str = ""
     brackets: str = ""
+    list_quote: str = ""
+    member: str = ""
 
 
 def document_style(root: Node, source: Source) -> DocumentStyle:
@@ -27,10 +30,12 @@ def document_style(root: Node, source: Source) -> DocumentStyle:
     steps: Counter[int] = Counter()
     dashes: Counter[int] = Counter()
     padded: Counter[Kind] = Counter()
+    listed: list[Node] = []
     stack = [root]
     while stack:
         node = stack.pop()
         if node.flow:
+            listed += node.items
             if node.items or node.entries:
                 padded[node.kind] += 1 if is_padded(node, source) else -1
             continue
@@ -54,7 +59,15 @@ def document_style(root: Node, source: Source) -> DocumentStyle:
         dash=dashes.most_common(1)[0][0] if dashes else 0,
         braces=" " if padded[Kind.MAPPING] > 0 else "",
         brackets=" " if padded[Kind.SEQUENCE] > 0 else "",
+        list_quote=common_quote(listed, flow=True),
+        member=_member_indent(root, source),
     )
+
+
+def _member_indent(root: Node, source: Source) -> str:
+    first = root.entries[0][0].start if root.flow and root.entries else 0
+    indent = source.work[source.line_start(first) : first]
+    return indent if first and not indent.strip() else ""
 
 
 def is_padded(node: Node, source: Source) -> bool:
