@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,30 @@ def program(*names: str) -> str:
     found = find(names[0])
     assert found is not None
     return found
+
+
+@contextmanager
+def disk(folder: Path, options: str) -> Iterator[None]:
+    """A file system in memory at ``folder``, made with ``options`` (``size=2m``), for the time of a block;
+    skips the test where it may not be mounted, as for all but a superuser.
+    """
+    mount, unmount = find("mount"), find("umount")
+    if mount is None or unmount is None:
+        pytest.skip("needs the programs mount and umount")
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run([mount, "-t", "tmpfs", "-o", options, "tests", str(folder)], capture_output=True)
+    if done.returncode:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.decode(errors='replace').strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run([unmount, "-l", str(folder)], check=True)
+
+
+def superuser() -> None:
+    """Skips the test where it may not become somebody else."""
+    if os.geteuid():
+        pytest.skip("needs to be started by the superuser")
 
 
 def kubectl() -> str:

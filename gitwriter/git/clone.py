@@ -99,7 +99,8 @@ def _make_writable(path: Path) -> None:
 def _git(path: Path, *arguments: str) -> None:
     done = run([git_binary(), *arguments], env=base_environment(), deadline=_LOCAL_DEADLINE)
     if not done.ok:
-        raise CloneUnusable(f"git cannot prepare the clone {path}; check space and permissions")
+        words = " ".join(done.stderr.decode("utf-8", "replace").split())[:300]
+        raise CloneUnusable(f"git cannot prepare the clone {path}: {words}; check space and permissions")
 
 
 def _sound(path: Path) -> bool:

@@ -26,7 +26,9 @@ from reverser.trust.child import killed_after, start, stop
 
 _REF = "refs/reverser/attempt"
 _DEADLINE = 120.0
+_WORDS = 500
 FEW_FILES = 64
+_RANDOM_NAME = re.compile(r"(?<=tmp_pack)_\w+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -176,9 +178,9 @@ class CommitSession:
                     process.stdin.write(b"done\n")
                     process.stdin.close()
                 except BrokenPipeError:
-                    raise CloneDamaged("git fast-import ended early; the clone is fetched anew") from None
+                    raise _failed(process) from None
                 if process.wait() != 0:
-                    raise CloneDamaged("git fast-import failed; the clone is fetched anew")
+                    raise _failed(process)
         finally:
             stop(process)
 
@@ -207,10 +209,22 @@ class CommitSession:
                 answer = process.stdout.readline()
             except BrokenPipeError:
                 pass  # no answer: handled below
-        if not answer.endswith(b"\n"):
-            self.abort()
-            raise CloneDamaged("git fast-import cannot build on this clone; it is fetched anew")
+            if not answer.endswith(b"\n"):
+                failed = _failed(process)
+                self.abort()
+                raise failed
         return answer
+
+
+def _failed(process: subprocess.Popen[bytes]) -> CloneDamaged:
+    """The clone cannot be built on, or there is no room for what is made: git's own words tell."""
+    assert process.stderr
+    said = process.stderr.read(_WORDS).decode("utf-8", "replace").splitlines()
+    words = next((line for line in said if line and not line.startswith("fast-import:")), "no reason given")
+    words = _RANDOM_NAME.sub("", words)
+    return CloneDamaged(
+        f"git cannot make commits in the clone ({words}); it is fetched anew, check space and permissions"
+    )
 
 
 def check_path(path: str) -> None:

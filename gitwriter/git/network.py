@@ -42,6 +42,9 @@ class RemoteRefs:
 
 DEFAULT_DEADLINES = Deadlines()
 _MEASURED = re.compile(r" after \d+ (?:ms|milliseconds)\b")
+_PROGRESS = re.compile(
+    r"(remote: )?([A-Z][a-z]+ [a-z]+: +\d+(%|, done)|Delta compression using |Total \d+ \(delta )"
+)
 _ALARMS = ("IT IS POSSIBLE THAT", "Someone could be eavesdropping", "It is also possible that")
 
 
@@ -99,8 +102,10 @@ def unavailable(what: str, remote: Remote, stderr: bytes) -> RemoteUnavailable:
 
 def words_of(remote: Remote, stderr: bytes) -> str:
     """What git and ssh said, as one redacted line: without ssh's banner, which would leave no room for the
-    fingerprint that it announces, and without measured times, so that an unchanged cause reads the same."""
+    fingerprint that it announces, and without progress and measured times, so that the cause comes first and
+    reads the same as long as it is the same."""
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if not line.startswith("@")]
+    lines = [line.rstrip() for line in lines if not _PROGRESS.match(line)]
     alarms = [line for line in lines if not line.startswith(_ALARMS)]
     text = _MEASURED.sub("", " ".join(alarms or lines))
     return redact(text, remote.secrets, limit=500) or "no reason given"

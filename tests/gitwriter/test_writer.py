@@ -151,7 +151,7 @@ DEPOT = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: keep\n  namespace: 
 
 def shutdown_write(world: World) -> None:
     """A run that ignores the push cooldown, as a shutdown does."""
-    world.runtime.begin_shutdown()
+    world.runtime.begin_shutdown(grace=600)
     world.write()
 
 
