@@ -131,23 +131,28 @@ class _Handler(BaseHTTPRequestHandler):
         logger.debug("health request", extra={"request": format % args})
 
 
-def start_health_server(address: Address, *, announce: Path | None = None) -> ThreadingHTTPServer:
+def start_health_server(address: Address, *, announced_at: Path | None = None) -> ThreadingHTTPServer:
     """Serve health and metrics in the background.
 
-    ``announce`` is a file that receives the bound ``host:port`` (for port 0). Raises OSError where the
+    ``announced_at`` is a file that receives the bound ``host:port`` (for port 0). Raises OSError where the
     address cannot be bound.
     """
     server = ThreadingHTTPServer((address.host, address.port), _Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
-    if announce is not None:
-        announce.parent.mkdir(parents=True, exist_ok=True)
-        temporary = announce.with_suffix(".new")
-        temporary.write_text(f"{server.server_address[0]!s}:{server.server_address[1]}", encoding="ascii")
-        temporary.replace(announce)
+    if announced_at is not None:
+        announce(announced_at, Address(str(server.server_address[0]), server.server_address[1]))
     return server
 
 
+def announce(path: Path, address: Address) -> None:
+    """Tell the supervisor which address was bound, in a file that is never half written. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".new")
+    temporary.write_text(str(address), encoding="ascii")
+    temporary.replace(path)
+
+
 def announce_path(state_dir: Path, process: str) -> Path:
-    """Where a process of this name announces its health address."""
+    """Where a process of this name announces the address that answers for its health."""
     return state_dir / "run" / f"{process}.health"

@@ -14,7 +14,7 @@ from csp.constants import NONE, SELF, UNSAFE_INLINE
 
 from reverser.config import Config, load_config
 from reverser.errors import SettingsInvalid
-from reverser.store.address import Sentinels, parse_sentinels
+from reverser.store.address import Sentinels, address_problem, checked_tls, parse_sentinels
 
 CONFIG: Config = load_config()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -83,7 +83,7 @@ def _broker_url(redis_url: str) -> str:
         path, _, query = redis_url.removeprefix("unix://").partition("?")
         database = dict(part.partition("=")[::2] for part in query.split("&") if part).get("db", "0")
         return f"redis+socket://{path}?virtual_host={database}"
-    return redis_url
+    return checked_tls(redis_url)
 
 
 def _sentinels(redis_url: str) -> Sentinels | None:
@@ -91,6 +91,12 @@ def _sentinels(redis_url: str) -> Sentinels | None:
         return parse_sentinels(redis_url)
     except ValueError as error:
         raise SettingsInvalid([f"REVERSER_REDIS_URL: {error}"]) from error
+
+
+def _check_addresses(config: Config) -> None:
+    """Every process names an address that cannot be used as what it is, before it starts anything."""
+    if config.redis_url and (problem := address_problem(config.redis_url)):
+        raise SettingsInvalid([f"REVERSER_REDIS_URL: {problem}"])
 
 
 def _broker_options(redis_url: str) -> dict[str, Any]:
@@ -230,6 +236,7 @@ UNFOLD = {
     "SIDEBAR": {"navigation": "reverser.dashboard.navigation.sections"},
 }
 
+_check_addresses(CONFIG)
 CELERY_BROKER_URL = _broker_url(CONFIG.broker_url or CONFIG.redis_url) or "memory://"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_STORE_EAGER_RESULT = False

@@ -41,7 +41,9 @@ def run() -> None:
     try:
         start_health_server(
             settings.health_addr,
-            announce=announce_path(settings.state_dir, "watcher") if settings.health_addr.port == 0 else None,
+            announced_at=announce_path(settings.state_dir, "watcher")
+            if settings.health_addr.port == 0
+            else None,
         )
     except OSError as error:
         raise SettingsInvalid(

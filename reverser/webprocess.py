@@ -17,6 +17,7 @@ from django.db.utils import DatabaseError
 
 from reverser.config import Config
 from reverser.errors import SettingsInvalid
+from reverser.health import announce, announce_path
 from reverser.heap import settle_heap
 from reverser.quantities import Address
 from reverser.readiness import PROCESS, latched
@@ -96,6 +97,9 @@ def run() -> None:
         raise SettingsInvalid(
             [f"REVERSER_HTTP_ADDR: cannot listen on {settings.http_addr}: {error}"]
         ) from error
+    bound = Address(*server.bind_addr[:2])
+    if settings.http_addr.port == 0:
+        announce(announce_path(settings.state_dir, "web"), bound)
 
     asked: list[int] = []
 
@@ -110,7 +114,7 @@ def run() -> None:
         listener.start()
     endings = open_metrics(settings, "web", on_failure=fail)
     threading.Thread(target=server.serve, name="web", daemon=True).start()
-    logger.info("serving", extra={"address": str(settings.http_addr)})
+    logger.info("serving", extra={"address": str(bound)})
     while not asked and not stop.wait(STOP_LOOK_SECONDS):
         continue
     stop.set()

@@ -30,7 +30,9 @@ def _open_health(process: str) -> None:
     try:
         start_health_server(
             settings.health_addr,
-            announce=announce_path(settings.state_dir, process) if settings.health_addr.port == 0 else None,
+            announced_at=announce_path(settings.state_dir, process)
+            if settings.health_addr.port == 0
+            else None,
         )
     except OSError as error:
         logger.critical("REVERSER_HEALTH_ADDR: cannot listen on %s: %s", settings.health_addr, error.strerror)

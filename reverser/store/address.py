@@ -2,6 +2,9 @@
 
 ``redis+sentinel://user:password@host:26379,host:26379/primary-name?db=0&sentinel_password=...``
 
+With TLS: ``rediss://user:password@host:6379/0?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE``. The
+server's certificate and name are always checked unless the address itself says otherwise.
+
 Whoever opens a connection asks the Sentinels, and a connection whose server says that it is a replica now is
 closed, so after a fail-over the very next attempt finds the new primary. That the driver's own pool for
 Sentinel fails instead of waiting when all connections are in use is why its connections are put into ours.
@@ -10,8 +13,9 @@ Sentinel fails instead of waiting when all connections are in use is why its con
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
 import redis.asyncio
@@ -28,7 +32,59 @@ _AsyncSentinel: Any = redis.asyncio.sentinel.Sentinel
 SCHEME = "redis+sentinel"
 SENTINEL_PORT = 26379
 SENTINEL_SECONDS = 2.0
+SCHEMES = frozenset({"redis", "rediss", "unix", SCHEME})
+TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+TLS_OPTIONS = frozenset({*TLS_FILES, "ssl_ca_path", "ssl_cert_reqs", "ssl_check_hostname"})
+FORMS = (
+    "write redis://host:6379/0, rediss://host:6379/0, unix:///path or "
+    "redis+sentinel://host:26379,host:26379/primary-name"
+)
 HELP = "write redis+sentinel://:password@host:26379,host:26379/primary-name"
+
+
+def address_problem(url: str) -> str:
+    """Why an address cannot mean a server, or an empty text. It is never shown: it may hold a password."""
+    scheme = url.partition("://")[0]
+    if scheme == f"rediss+{SCHEME.partition('+')[2]}":
+        return "TLS to servers behind Sentinel is not supported; name one server with rediss://"
+    if scheme not in SCHEMES:
+        return FORMS
+    try:
+        if parse_sentinels(url) is None:
+            options = parse_qs(urlsplit(url).query)
+            unknown = sorted(name for name in options if name.startswith("ssl_") and name not in TLS_OPTIONS)
+            if unknown:
+                return f"there is no option {unknown[0]}; there are {', '.join(sorted(TLS_OPTIONS))}"
+            if options.get("ssl_cert_reqs", ["required"])[-1] not in {"required", "optional", "none"}:
+                return "ssl_cert_reqs is required, optional or none"
+            redis.ConnectionPool.from_url(url).make_connection()
+    except ValueError as error:
+        return str(error) if scheme == SCHEME else f"it cannot be read; {FORMS}"
+    except (TypeError, redis.RedisError):
+        return f"an option in it is not known; {FORMS}"
+    return ""
+
+
+def missing_tls_file(url: str) -> str:
+    """Which file that an address names cannot be read, and why, or an empty text."""
+    options = parse_qs(urlsplit(url).query)
+    for name in TLS_FILES:
+        for path in options.get(name, []):
+            try:
+                Path(path).open("rb").close()
+            except OSError as error:
+                return f"{name} names {path}, which cannot be read: {(error.strerror or str(error)).lower()}"
+    return ""
+
+
+def checked_tls(url: str) -> str:
+    """``url`` with the check of the server's certificate spelt out: Celery's driver leaves it out where the
+    address does not name it.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "rediss" or "ssl_cert_reqs" in parse_qs(parts.query):
+        return url
+    return f"{url}{'&' if parts.query else '?'}ssl_cert_reqs=required"
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def farewell(run: Up, demo: Demo, kubectl: str, *, in_step: bool) -> list[str]:
         "",
         f"  git --git-dir={demo.repository} log --stat --patch main",
         "",
-        f"The admin is at http://{run.config.http_addr}/admin/ ({describe_login(run.login)}).",
+        f"The admin is at http://{run.web_address}/admin/ ({describe_login(run.login)}).",
         "Ctrl-C ends everything; the next start goes on from here.",
         "",
     ]

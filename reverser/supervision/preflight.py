@@ -16,7 +16,7 @@ from reverser.errors import KubeForbidden, KubeNotFound, ReverserError, Settings
 from reverser.kube.paths import resource_path
 from reverser.kube.sync import Kube
 from reverser.quantities import Address
-from reverser.store.address import SCHEME
+from reverser.store.address import address_problem, missing_tls_file
 from reverser.supervision.valkey import wait_for_redis
 
 CLUSTER_DEADLINE_SECONDS = 10.0
@@ -148,15 +148,10 @@ def listener_problems(config: Config) -> list[str]:
 
 def redis_problem(url: str) -> str:
     """Why the configured Redis cannot be used, or an empty text. The address is shown without credentials."""
-    if url.partition("://")[0] not in {"redis", "rediss", "unix", SCHEME}:
-        return (
-            "REVERSER_REDIS_URL: write redis://host:6379/0, rediss://host:6379/0, unix:///path or "
-            "redis+sentinel://host:26379,host:26379/primary-name"
-        )
-    try:
-        reason = wait_for_redis(url, seconds=REDIS_DEADLINE_SECONDS)
-    except ValueError:
-        return "REVERSER_REDIS_URL: it cannot be read; write redis://host:6379/0"
+    problem = address_problem(url) or missing_tls_file(url)
+    if problem:
+        return f"REVERSER_REDIS_URL: {problem}"
+    reason = wait_for_redis(url, seconds=REDIS_DEADLINE_SECONDS)
     if reason:
         return f"REVERSER_REDIS_URL: no Redis answers there ({reason}); start it or correct the address"
     return ""

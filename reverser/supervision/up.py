@@ -22,6 +22,7 @@ from reverser.config import Config
 from reverser.errors import ReverserError, SettingsInvalid
 from reverser.health import announce_path
 from reverser.kube.sync import Kube
+from reverser.quantities import Address, parse_address
 from reverser.supervision import preflight
 from reverser.supervision.install import ensure_namespace, install_crds
 from reverser.supervision.processes import Output, Program, Supervisor
@@ -261,9 +262,22 @@ class Up:
                 return f"{name}: {reason}"
         return ""
 
+    @property
+    def web_address(self) -> Address:
+        """Where web answers: the setting, with the port that was found where it names none."""
+        address = self.config.http_addr
+        if address.port:
+            return address
+        try:
+            return parse_address(announce_path(self.config.state_dir, "web").read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return address
+
     def _probe(self, name: str) -> str:
         if name == "web":
-            address = self.config.http_addr
+            address = self.web_address
+            if not address.port:
+                return "starting"
             host = address.host if address.host not in {"", "0.0.0.0", "::"} else "127.0.0.1"  # noqa: S104
             where = str(replace(address, host=host))
         else:

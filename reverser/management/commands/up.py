@@ -40,7 +40,7 @@ class Command(BaseCommand):
             self.stdout.flush()
 
         def greet(run: Up) -> None:
-            say(f"admin: http://{settings.CONFIG.http_addr}/admin/ ({describe_login(run.login)})")
+            say(f"admin: http://{run.web_address}/admin/ ({describe_login(run.login)})")
 
         run = Up(settings.CONFIG, install=options["install_crds"], say=say, on_ready=greet)
         code = run.run()
