@@ -19,7 +19,7 @@ from gitwriter.manifests.editing import EditMode, Fallback, edit_document, equal
 from gitwriter.manifests.loading import load_document
 from gitwriter.manifests.splitting import split_documents
 
-from .test_editing_cases import changed
+from .changing import changed
 
 FOLDER = Path(__file__).parent / "edits"
 _SIGNS = {"→": "\t", "␍": "\r", "·": " ", "␀BOM": "\ufeff"}

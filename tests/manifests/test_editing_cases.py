@@ -3,90 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from gitwriter.manifests.editing import EditMode, Fallback, edit_body, edit_document, equal_as_kubernetes
-from gitwriter.manifests.loading import load_document
-from gitwriter.manifests.splitting import DocumentKind, remove_document, split_documents
-from tests import needs
+from gitwriter.manifests.editing import EditMode, edit_document, equal_as_kubernetes
+from gitwriter.manifests.splitting import split_documents
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "corpus"
-CASES = sorted(p.parent for p in (SHARED / "edits").glob("*/case.yaml")) if SHARED.is_dir() else []
-MANIFESTS = sorted((SHARED / "real-manifests").glob("*.yaml")) if SHARED.is_dir() else []
-
-HEAD = "apiVersion: v1\nkind: Thing\nmetadata:\n  name: menu\n"
-
-
-def changed(before: str, *changes: tuple[str, Any], index: int = 0) -> dict[str, Any]:
-    """The object of a document with values set at JSON pointers (`...` removes)."""
-    data = before.encode()
-    loaded = load_document(split_documents(data)[index].body(data)).value
-    value: dict[str, Any] = json.loads(json.dumps(loaded))
-    for pointer, new in changes:
-        *path, last = pointer.split("/")[1:]
-        node: Any = value
-        for step in path:
-            node = node[int(step) if isinstance(node, list) else step]
-        key: Any = int(last) if isinstance(node, list) else last
-        if new is ...:
-            del node[key]
-        elif isinstance(node, list) and key == len(node):
-            node.append(new)
-        else:
-            node[key] = new
-    return value
-
-
-def edited(before: str, desired: dict[str, Any], *, index: int = 0, **pointers: Collection[str]) -> str:
-    """The file after the edit, after checking that it reads as desired and that a second run changes
-    nothing."""
-    result = edit_document(before.encode(), index, desired, **pointers)
-    assert result.mode is EditMode.PATCHED, result.diagnostic
-    assert result.fallback is Fallback.NONE, result.diagnostic
-    again = edit_document(result.data, index, desired, **pointers)
-    assert (again.mode, again.data) == (EditMode.NO_CHANGE, result.data)
-    return result.data.decode()
-
-
-@needs.material(SHARED)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_collected_case(case: Path) -> None:
-    """Each collected edit gives the expected bytes, or one of the results noted as equally right."""
-    facts = yaml.safe_load((case / "case.yaml").read_text())
-    before = (case / "before.yaml").read_bytes()
-    wanted = [path.read_bytes() for path in sorted(case.glob("after*.yaml"))]
-    if facts["operation"] == "delete":
-        result = remove_document(before, facts["document_index"])
-        assert result in wanted if wanted else result is None
-        return
-    desired = json.loads((case / "object.json").read_bytes())
-    result = edit_document(before, facts["document_index"], desired)
-    assert result.data in wanted
-    if facts["expect"] == "edited":
-        assert edit_document(result.data, facts["document_index"], desired).mode is EditMode.NO_CHANGE
-    else:
-        assert result.data == before
-
-
-@needs.material(SHARED)
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-def test_a_resync_without_changes_leaves_real_manifests_alone(path: Path) -> None:
-    """A document edited to its own object keeps every byte."""
-    data = path.read_bytes()
-    for document in split_documents(data):
-        if document.kind is not DocumentKind.CONTENT:
-            continue
-        value = load_document(document.body(data)).value
-        if isinstance(value, dict):
-            result = edit_body(document.body(data), value)
-            assert result.mode in (EditMode.NO_CHANGE, EditMode.SKIPPED)
-            assert result.data == document.body(data)
-
+from .changing import HEAD, changed, edited
 
 MENU = """# Owned by the kitchen. Ask before editing.
 

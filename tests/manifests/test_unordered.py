@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitwriter.manifests.editing import EditMode, edit_document
 
-from .test_editing_cases import HEAD, changed, edited
+from .changing import HEAD, changed, edited
 
 HPA = """kind: HorizontalPodAutoscaler
 metadata: {name: menu}

@@ -1,0 +1,114 @@
+"""Targets that are overlays: the base beside the path is read and never written."""
+
+from __future__ import annotations
+
+from gitwriter.manifests import Change, Inventory, MemoryRepository, Policy, WritePlan, plan_writes
+
+from .folder import codes, config_map, delete, manifest, sweep, text, written
+from .kustomized import TILL, check_renders, deployment, rendered
+
+BASE = {
+    "base/kustomization.yaml": "resources: [till.yaml]\n",
+    "base/till.yaml": TILL,
+    "overlays/prod/kustomization.yaml": (
+        'namespace: shop\nresources: [../../base]\nimages:\n- name: reg.lab.test:5000/till\n  newTag: "2"\n'
+    ),
+}
+
+
+def overlay(*changes: Change) -> WritePlan:
+    """A plan for the overlay of a repository whose base lies outside the target path."""
+    return plan_writes(MemoryRepository(text(BASE), "overlays/prod"), changes, Policy())
+
+
+def committed(made: WritePlan) -> dict[str, str | bytes]:
+    """The repository once an overlay's plan is committed; nothing outside the overlay was written."""
+    assert all(not path.startswith("..") for path in made.files)
+    files: dict[str, str | bytes] = {**BASE}
+    files.update({f"overlays/prod/{path}": data for path, data in made.files.items() if data is not None})
+    return files
+
+
+def test_overlay_reads_its_base_and_never_writes_it() -> None:
+    """An overlay target understands a base outside its path; what only the base could say is skipped."""
+    assert codes(overlay(deployment("reg.lab.test:5000/till:2"))) == ["unchanged"]
+    assert codes(overlay(deployment("reg.lab.test:5000/till:2", mode="night"))) == ["write-escapes-scope"]
+
+
+def test_overlay_authors_a_replica_count() -> None:
+    """A scaled object of a base gets an entry in the overlay, once."""
+    live = deployment("reg.lab.test:5000/till:2", replicas=7)
+    made = overlay(live)
+    assert list(written(made)) == ["kustomization.yaml"]
+    files = committed(made)
+    check_renders(files, live, root="overlays/prod")
+    again = plan_writes(MemoryRepository(text(files), "overlays/prod"), [live], Policy())
+    assert dict(again.files) == {}
+
+
+def test_overlay_authors_an_image() -> None:
+    """A new image of a base's object gets an entry in an overlay that has none."""
+    repository = {**BASE, "overlays/prod/kustomization.yaml": "namespace: shop\nresources: [../../base]\n"}
+    live = deployment("mirror.test/till:9")
+    made = plan_writes(MemoryRepository(text(repository), "overlays/prod"), [live], Policy())
+    assert list(written(made)) == ["kustomization.yaml"]
+    check_renders(committed(made), live, root="overlays/prod")
+
+
+def test_overlay_deletes_an_inherited_object_by_a_patch() -> None:
+    """A deleted object of a base is deleted from the build by a patch file, once, until it lives again."""
+    change = delete("Deployment", "till", "shop")
+    made = overlay(change)
+    assert list(written(made)) == ["deployment-till-delete.yaml", "kustomization.yaml"]
+    files = committed(made)
+    assert rendered(files, "overlays/prod") == {}
+    for again in (change, sweep("Deployment")):
+        made = plan_writes(MemoryRepository(text(files), "overlays/prod"), [again], Policy())
+        assert dict(made.files) == {}
+    alive = deployment("reg.lab.test:5000/till:2")
+    made = plan_writes(MemoryRepository(text(files), "overlays/prod"), [alive], Policy())
+    assert written(made) == {
+        "deployment-till-delete.yaml": None,
+        "kustomization.yaml": BASE["overlays/prod/kustomization.yaml"],
+    }
+    taken = {**BASE, "overlays/prod/deployment-till-delete.yaml": manifest("ConfigMap", "x", "shop")}
+    made = plan_writes(MemoryRepository(text(taken), "overlays/prod"), [change], Policy())
+    assert codes(made) == ["write-escapes-scope"]
+
+
+def test_overlay_entry_of_a_base_object_is_edited() -> None:
+    """A value that the overlay's own entry supplies is edited there, and the build gives the live object."""
+    live = deployment("reg.lab.test:5000/till:3")
+    made = overlay(live)
+    assert '"3"' in (written(made)["kustomization.yaml"] or "")
+    files = {
+        **BASE,
+        **{f"overlays/prod/{path}": data for path, data in made.files.items() if data is not None},
+    }
+    check_renders(files, live, root="overlays/prod")
+
+
+def test_new_object_in_an_overlay() -> None:
+    """A new object lies in the overlay and is named by the overlay's own kustomization."""
+    made = overlay(config_map("menu"))
+    assert "- menu.yaml" in (written(made)["kustomization.yaml"] or "") or ", menu.yaml" in (
+        written(made)["kustomization.yaml"] or ""
+    )
+    assert all(not path.startswith("..") for path in made.files)
+
+
+def test_base_outside_the_repository_refuses() -> None:
+    """An entry that leaves the repository is never followed."""
+    files = {"a/kustomization.yaml": "resources: [../../x]\n", "x/kustomization.yaml": "resources: []\n"}
+    assert plan_writes(MemoryRepository(text(files), "a"), [], Policy()).refused
+
+
+def test_base_that_changes_outside_is_seen() -> None:
+    """A kept inventory reads the bases of the commit at hand, not those of the commit it was made from."""
+    first = MemoryRepository(text(BASE), "overlays/prod")
+    kept = Inventory.scan(first)
+    changed = {**BASE, "base/till.yaml": TILL.replace("day", "night")}
+    second = MemoryRepository(text(changed), "overlays/prod")
+    live = deployment("reg.lab.test:5000/till:2", mode="night")
+    assert codes(plan_writes(first, [live], Policy(), inventory=kept)) == ["write-escapes-scope"]
+    assert codes(plan_writes(second, [live], Policy(), inventory=kept)) == ["unchanged"]
