@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from reverser.errors import SecretMalformed
 
 REFERENCE_KEYS = ("known_hosts", "ssh_known_hosts")
-_MARKERS = ("@cert-authority", "@revoked")
+_MARKERS = {"@cert-authority": " (authority)", "@revoked": " (revoked)"}
 _HASHED = re.compile(r"\|1\|[A-Za-z0-9+/]{27}=\|[A-Za-z0-9+/]{27}=")
 
 
@@ -43,9 +43,14 @@ class KnownHosts:
     verify: bool = True
 
     def fingerprints(self, host: str) -> tuple[str, ...]:
-        """``type fingerprint`` of the keys pinned for a host, as known_hosts spells hosts."""
+        """``type fingerprint`` of the keys pinned for a host, as known_hosts spells hosts; a marked one with
+        what its line makes of it."""
         keys = parse_known_hosts(self.content, source=self.source)
-        return tuple(f"{key.key_type} {key.fingerprint}" for key in keys if _matches(key.patterns, host))
+        return tuple(
+            f"{key.key_type} {key.fingerprint}{_MARKERS.get(key.marker, '')}"
+            for key in keys
+            if _matches(key.patterns, host)
+        )
 
 
 def resolve_known_hosts(
