@@ -243,6 +243,7 @@ def test_a_successors_first_sweep_displaces_what_waits_before_it():
     """J17: a re-created target on the same folder makes its predecessor's waiting windows pointless."""
     journal = Journal()
     journal.event(0, "alice", "x", on="a")
+    journal.event(0.5, "alice", "own", on="b")
     journal.sweep(1, on="b", first=True)
     journal.event(2, "alice", "y", on="a")
     units = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gitwriter.windows import ClosedWindow
 from reverser.store.model import CloseReason, OutcomeKind
 from tests.windows.build import Journal, seconds, settings
@@ -190,6 +192,46 @@ def test_a_mismatch_stays_one_after_the_window_was_finalized():
     assert _due(before) == _due(after) == [(2, "uid-one", OutcomeKind.WINDOW_MISMATCH)]
 
 
+def test_the_answer_is_the_same_whenever_it_is_asked_for():
+    """R9 at one millisecond: timers fire before an entry, and a window closes before a request gives up. What
+    closed or opened then reads the same once it is finalized.
+    """
+    by_silence, by_entry, opened = Journal(), Journal(), Journal()
+    by_silence.event(0, "alice", "a")
+    by_silence.attach(58, "bob", delay=2, uid="one")
+    by_entry.event(0, "alice", "a")
+    by_entry.attach(3, "bob", delay=2, uid="one")
+    by_entry.event(5, "carol", "b")
+    opened.attach(3, "bob", delay=2, uid="one")
+    opened.event(5, "alice", "a")
+    answers = []
+    for journal in (by_silence, by_entry, opened):
+        before = journal.plan(200, LONG)
+        after = journal.plan(200, LONG, boundaries=before.new_boundaries)
+        assert _due(before) == _due(after)
+        answers += [kind for _, _, kind in _due(after)]
+    assert answers == [OutcomeKind.NO_WINDOW, OutcomeKind.WINDOW_MISMATCH, OutcomeKind.NO_WINDOW]
+
+
+def test_a_deadline_at_the_end_of_the_silence_is_the_requests():
+    """I01: the request asked for that moment."""
+    journal = Journal()
+    journal.event(0, "alice", "a")
+    journal.attach(3, "alice", delay=2, uid="save")
+    assert _bound(journal.plan(6)) == [(5, "uid-save", "finalize-signal", "")]
+
+
+def test_a_namesake_in_another_namespace_is_another_target():
+    """R8: targets are told apart by their UID."""
+    journal = Journal()
+    journal.event(0, "alice", "a")
+    journal.attach(1, "alice", delay=2, on="b", uid="other")
+    entry = journal.entries[1].entry
+    namesake = replace(entry, target=replace(entry.target, namespace="depot", name="a"))
+    journal.entries[1] = replace(journal.entries[1], entry=namesake)
+    assert _due(journal.plan(4, LONG)) == [(3, "uid-other", OutcomeKind.WINDOW_MISMATCH)]
+
+
 def test_a_standing_redis_clock_does_not_hold_a_request():
     """J12 for requests: the local clock counts for what is last."""
     journal = Journal()
@@ -197,6 +239,10 @@ def test_a_standing_redis_clock_does_not_hold_a_request():
     ident = journal.attach(0, "alice", delay=3, uid="save")
     plan = journal.plan(0, LONG, local_now_ms=3000, first_seen_ms={ident: 0})
     assert plan.closed[0].boundary.reason is CloseReason.FINALIZE
+    journal = Journal()
+    ident = journal.attach(0, "alice", delay=3, uid="save")
+    plan = journal.plan(0, LONG, local_now_ms=3000, first_seen_ms={ident: 0})
+    assert _due(plan) == [(0, "uid-save", OutcomeKind.NO_WINDOW)]
 
 
 def test_a_deleted_request_binds_to_nothing():

@@ -183,13 +183,20 @@ def test_a_redis_clock_that_was_set_back_delays_nothing():
     assert seconds(plan.due_at_ms) == 5
     later = plan_windows(journal.entries, (), **set_back, local_now_ms=6000, first_seen_ms={ident: 1000})
     assert len(later.closed) == 1
+    assert seconds(plan_windows(journal.entries, (), **set_back).due_at_ms) == 5
+    ended = plan_windows(journal.entries, (), **set_back, shutdown=True)
+    assert seconds(ended.closed[0].boundary.closed_ms) == 3600
 
 
 def test_shutdown_closes_the_open_window():
     """A process that ends writes what it has."""
     journal = Journal()
     journal.event(0, "alice", "x")
-    assert [reason for _, _, reason, _ in _shape(journal.plan(1, shutdown=True))] == ["shutdown"]
+    plan = journal.plan(1, shutdown=True)
+    assert [reason for _, _, reason, _ in _shape(plan)] == ["shutdown"]
+    assert plan.due_at_ms is None
+    journal.attach(1, "bob", delay=30)
+    assert seconds(journal.plan(2, shutdown=True).due_at_ms) == 31
 
 
 def test_a_first_sweep_closes_the_window_and_follows_it():
