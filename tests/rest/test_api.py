@@ -6,12 +6,14 @@ import dataclasses
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.test import Client
 
+from reverser import wiring
 from reverser.kube.paths import own_path
 from reverser.rest.access import Access, may
 from reverser.rest.events import OutcomeStream
@@ -176,6 +178,22 @@ def test_cursor(rows: world.TargetState) -> None:
     assert len(seen) == len(set(seen)) == 27
 
 
+def test_cursor_while_rows_are_written(rows: world.TargetState) -> None:
+    """What is committed while somebody pages is on no later page, and pushes nothing from one to another."""
+    for number in range(10, 30):
+        world.commit(number, rows)
+
+    seen, page = [], ask("commits?limit=10", "reader-token").json()
+    for added in range(40, 60):
+        seen += [item["sha"] for item in page["results"]]
+        if page["next"] is None:
+            break
+        world.commit(added, rows, pushed_at=world.NOW)
+        page = ask(page["next"].split("/api/v1/")[1], "reader-token").json()
+
+    assert sorted(seen) == [f"{number:040x}" for number in (1, 2, *range(10, 30))]
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -237,6 +255,52 @@ def test_cluster_away(rows: object, web_sandbox: SandboxServer, monkeypatch: pyt
 
     assert answer.status_code == 503
     assert answer["Content-Type"] == PROBLEM
+
+
+def _dead(tmp_path: Path) -> Path:
+    """A kubeconfig for an API server that is not there."""
+    cluster = {"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "gone", "context": {"cluster": "gone", "user": "gone"}}
+    user = {"name": "gone", "user": {"token": "x"}}
+    path = tmp_path / "dead-kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "gone",
+                "clusters": [cluster],
+                "contexts": [context],
+                "users": [user],
+            }
+        )
+    )
+    return path
+
+
+def test_no_answer_is_no_right(
+    rows: object, viewer: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither TokenReview nor SubjectAccessReview answers: 503 and when to come back, not 401, 403 or 500."""
+    monkeypatch.setenv("KUBECONFIG", str(_dead(tmp_path)))
+    wiring.kube.cache_clear()
+    body = json.dumps({"namespace": "shop", "target": "live"})
+    answers = [
+        ask("gittargets", "reader-token"),
+        ask("events", "reader-token"),
+        post("shopper-token", {"namespace": "shop", "target": "live"}),
+        viewer.get("/api/v1/gittargets"),
+        viewer.get("/api/v1/commits"),
+        viewer.get("/api/v1/gitproviders/shop/repo"),
+        viewer.post("/api/v1/commitrequests", body, content_type="application/json"),
+    ]
+
+    assert [answer.status_code for answer in answers] == [503] * len(answers)
+    for answer in answers:
+        assert answer["Content-Type"] == PROBLEM
+        assert int(answer["Retry-After"]) > 0
+        assert "reader-token" not in answer.content.decode()
+    assert not OPEN._open
 
 
 # -- saving

@@ -9,6 +9,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from reverser.errors import KubeUnavailable
 from reverser.kube.paths import own_path
 from reverser.kube.sync import Kube
 from reverser.rest.saves import Wish, result_of
@@ -73,6 +74,31 @@ def test_waits_for_the_end(web: Store, condition: dict[str, str], failure: str) 
     finally:
         helper.join()
     assert ready["status"] == "False"
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, "not waited for any longer; it goes on"),
+        (KubeUnavailable("the API server does not answer"), 1, "the request was made and it goes on"),
+    ],
+)
+def test_waiting_that_breaks_off(
+    web: Store, monkeypatch: pytest.MonkeyPatch, broken: BaseException, code: int, words: str
+) -> None:
+    """Ctrl-C, or a cluster that is away, ends the waiting and not the request, and the last words say so."""
+
+    def wait(*_args: object, **_rest: object) -> None:
+        raise broken
+
+    monkeypatch.setattr("reverser.management.commands.save.follow", wait)
+
+    with pytest.raises(CommandError, match=words) as ended:
+        _save("shop/live", "-m", f"broken off with {code}", "--wait")
+
+    assert ended.value.returncode == code
+    made = [item for item in kube().list(PATH).items if item["spec"].get("message", "").endswith(f" {code}")]
+    assert len(made) == 1 and made[0]["metadata"]["name"] in str(ended.value)
 
 
 def test_does_not_wait_for_ever(web: Store) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from reverser.errors import KubeNotFound, ReverserError
+from reverser.errors import KubeNotFound, ReverserError, TransientError
 from reverser.kube.paths import own_path
 from reverser.rest.saves import Wish, create, delay_problem, follow, message_problem, result_of
 from reverser.wiring import kube
 
 LONGEST_WAIT = 600
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 
 
 class Command(BaseCommand):
@@ -21,7 +23,7 @@ class Command(BaseCommand):
     help = (
         "Ask a GitTarget to commit what it has seen, now: the same as creating a CommitRequest with kubectl, "
         "under the same identity. Exit code 0 when asked for or, with --wait, saved; 1 when it failed or did "
-        "not finish in time."
+        "not finish in time; Ctrl-C ends the waiting (130), not the request."
     )
     requires_system_checks = ()
 
@@ -70,12 +72,15 @@ class Command(BaseCommand):
         self.stdout.write(f"commitrequest {wish.namespace}/{name} created")
         if not wait:
             return
-        result = result_of(follow(client, wish.namespace, name, seconds=wait))
+        further = f"it goes on. See: kubectl -n {wish.namespace} get commitrequest {name}"
+        try:
+            result = result_of(follow(client, wish.namespace, name, seconds=wait))
+        except KeyboardInterrupt:
+            raise CommandError(f"not waited for any longer; {further}", returncode=INTERRUPTED) from None
+        except TransientError as error:
+            raise CommandError(f"{error}; the request was made and {further}") from error
         if not result.finished:
-            raise CommandError(
-                f"not finished after {wait} s; it goes on. See: "
-                f"kubectl -n {wish.namespace} get commitrequest {name}"
-            )
+            raise CommandError(f"not finished after {wait} s; {further}")
         if not result.succeeded:
             raise CommandError(f"{result.reason}: {result.message}")
         self.stdout.write(f"{result.reason}: {result.message}")
