@@ -89,10 +89,17 @@ async def scan(kube: DiscoveryTransport) -> Scan:
 
 
 async def _read_root(kube: DiscoveryTransport, root: str) -> Scan:
+    """One half of the served surface. An answer without a single group version cannot be true: namespaces
+    are in the one half, the project's own kinds in the other.
+    """
     document = _decode(await kube.raw("GET", root, headers={"Accept": ACCEPT}), root)
     if document.get("kind") == "APIGroupDiscoveryList":
-        return parse_aggregated(document)
-    return await _read_legacy(kube, root, document)
+        found = parse_aggregated(document)
+    else:
+        found = await _read_legacy(kube, root, document)
+    if not found.scanned and not found.failed:
+        raise KubeUnavailable(f"discovery of {root}: the answer names no group version; it is asked again")
+    return found
 
 
 def parse_aggregated(document: Mapping[str, Any]) -> Scan:

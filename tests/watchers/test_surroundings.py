@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import time_machine
@@ -97,6 +99,65 @@ async def test_leases_and_cursors_that_time_out_at_once(bench: Bench, cluster: C
     assert await client.exists(keys.lease(LeaseKind.TARGET, uid))
     seen = [event.resource_version for event in await bench.journal().events()]
     assert len(seen) == len(set(seen))
+
+
+EMPTY = {
+    "aggregated": b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[]}',
+    "legacy": b'{"kind":"APIGroupList","apiVersion":"v1","groups":[]}',
+    "nothing": b"{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "empty"),
+    [
+        ("aggregated", ("/api", "/apis")),
+        ("nothing", ("/api", "/apis")),
+        ("aggregated", ("/apis",)),
+        ("legacy", ("/apis",)),
+        ("legacy", ("/api",)),
+    ],
+    ids=["all", "nothing at all", "groups", "groups in the older form", "the core in the older form"],
+)
+async def test_an_empty_discovery_answer(
+    bench: Bench, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, form: str, empty: tuple[str, ...]
+) -> None:
+    """B21, pain 70: a server that answers 200 and names no type at all, or none of one half, for far longer
+    than the grace of a missing type: every watch goes on, nothing is taken for deleted, no shard is closed.
+    """
+    monkeypatch.setattr("watchers.registry.REMOVAL_GRACE", 0.2)
+    cluster.create("a", v="1")
+    uid = await begin(bench, cluster, [{"resources": ["configmaps", "deployments"]}])
+    watcher = await bench.start()
+    await bench.streaming(uid, 2)
+    original, answered = watcher._kube.raw, 0
+
+    async def raw(method: str, path: str, **more: Any) -> bytes:
+        nonlocal answered
+        if path not in empty:
+            return await original(method, path, **more)
+        answered += 1
+        return EMPTY[form]
+
+    monkeypatch.setattr(watcher._kube, "raw", raw)
+    began = asyncio.get_running_loop().time()
+
+    async def long_enough() -> bool:
+        watcher.runtime.catalog.trigger()
+        return answered >= 20 * len(empty) and asyncio.get_running_loop().time() - began > 1.0
+
+    await eventually(long_enough, "it was empty for long")
+    cluster.create("b", v="1")
+    cluster.server.faults.drop_watches("configmaps")
+    cluster.delete("a")
+    await bench.mirrored(uid)
+    monkeypatch.setattr(watcher._kube, "raw", original)
+    cluster.create("c", v="1")
+    await bench.mirrored(uid)
+    assert len(await bench.journal().sweeps()) == 2
+    assert [str(e.operation) for e in await bench.journal().events("a")] == ["DELETE"]
+    await bench.streaming(uid, 2)
+    assert all(record.restarts == 0 for record in (await bench.store.read_streams(uid)).values())
 
 
 async def test_an_object_of_five_megabytes(bench: Bench, cluster: Cluster) -> None:
