@@ -9,6 +9,7 @@ did not let it in.
 from __future__ import annotations
 
 import secrets
+from contextlib import ExitStack
 
 from gitwriter.git.environment import base_environment, git_binary
 from gitwriter.git.errors import CloneUnusable
@@ -25,7 +26,12 @@ def refused_push(remote: Remote, *, deadline: float = 30.0) -> str:
     Call it after a listing succeeded: by itself it cannot tell a refusal from a remote that is away.
     Raises RemoteUnavailable when there is no answer in ``deadline`` seconds, SecretMalformed.
     """
-    with scratch_folder("reverser-probe-") as path:
+    with ExitStack() as stack:
+        try:
+            path = stack.enter_context(scratch_folder("reverser-probe-"))
+        except OSError as error:
+            text = f"no temporary folder can be made ({error.strerror}); check TMPDIR, space and permissions"
+            raise CloneUnusable(text) from error
         made = run(
             [git_binary(), "init", "--quiet", "--bare", "--template=", str(path)],
             env=base_environment(),

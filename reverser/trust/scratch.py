@@ -43,9 +43,10 @@ def _make(prefix: str, place: Path) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         try:
             lock = _open(folder)
-            fcntl.flock(lock, fcntl.LOCK_EX)
         except FileNotFoundError:
             continue  # it was taken for an abandoned one before it was locked
+        with contextlib.suppress(OSError):  # without locks nobody takes it for abandoned
+            fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():
             return folder, lock
         os.close(lock)

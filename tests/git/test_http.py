@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import random
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from gitwriter.git.errors import CloneUnusable
 from gitwriter.git.httpstatus import parse_retry_after
 from gitwriter.git.probe import refused_push
 from gitwriter.git.remote import Remote
@@ -272,6 +274,15 @@ def test_push_permission_is_seen_without_pushing(server: GitHttp, root: Path) ->
     human_commit(root / "origin.git", "main", "README", "x")
     assert refused_push(remote) == ""
     assert git(root / "origin.git", "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+def test_without_room_for_the_probe_the_check_goes_on(
+    server: GitHttp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No temporary folder is a fault of this machine, with what to do about it, and no bug."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(CloneUnusable, match="check TMPDIR, space and permissions"):
+        refused_push(Remote.of(server.url()))
 
 
 def test_nothing_secret_is_seen_from_outside(server: GitHttp, root: Path, tmp_path: Path) -> None:
