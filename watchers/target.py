@@ -24,7 +24,7 @@ from reverser.errors import LostRace, StoreUnavailable, TransientError
 from reverser.kinds.model import GitTarget, WatchRule
 from reverser.kube.aio import AsyncKube
 from reverser.store import AsyncStore
-from reverser.store.model import BranchKey, Fence, Gate, Limits, Scope, StreamState, TargetRef
+from reverser.store.model import BranchKey, Fence, Gate, Limits, Scope, StreamState, TargetLook, TargetRef
 from watchers import metrics
 from watchers.appender import Appender, Position
 from watchers.board import StreamBoard
@@ -185,7 +185,8 @@ class TargetRunner:
         if target is None:
             return
         self.target = target
-        gate = await self._env.store.read_gate(self.ref.uid)
+        look = await self._env.store.look_at_target(self.ref.uid)
+        gate = look.gate
         if gate is None or not gate.open or gate.branch is None:
             self.branch = None
             await self._stop_shards(list(self._shards), drain=True, forget=True)
@@ -200,7 +201,7 @@ class TargetRunner:
             await self._recipients()
         await self._apply(table, gate)
         await self._adopt([spec.scope for spec in table.shards])
-        await self._marks()
+        await self._marks(look)
 
     async def _adopt(self, wanted: tuple[Scope, ...] | list[Scope]) -> None:
         if not self._adopted:
@@ -367,7 +368,7 @@ class TargetRunner:
             if forget:
                 self._board.drop(scope)
 
-    async def _marks(self) -> None:
+    async def _marks(self, look: TargetLook) -> None:
         """Replays what is wanted and not parked (J14), and shows when shards last saw an event."""
         timing = self._env.timing
         again = self._seals.due(
@@ -377,14 +378,14 @@ class TargetRunner:
             most=timing.sealing_max,
         )
         again += self._skips.due(
-            await self._env.store.read_skipped(self.ref.uid),
+            look.skipped,
             self._shards,
             generation=self.target.meta.generation,
             now=asyncio.get_running_loop().time(),
         )
         if again:
             await self._env.store.raise_wanted(again)
-        marks = await self._env.store.read_marks(self.ref.uid)
+        marks = look.marks
         now = await self._env.store.time_ms() if any(m.needs_replay for m in marks.values()) else 0
         for scope, running in self._shards.items():
             mark = marks.get(scope)

@@ -186,6 +186,7 @@ class Store:
     withdrawn = _Blocking(settling.withdrawn)
     read_outcomes = _Blocking(settling.read_outcomes)
 
+    look_at_target = _Blocking(targets.look_at_target)
     read_marks = _Blocking(targets.read_marks)
     raise_wanted = _Blocking(targets.raise_wanted)
     park = _Blocking(targets.park)
@@ -327,6 +328,7 @@ class AsyncStore:
     withdrawn = _Awaiting(settling.withdrawn)
     read_outcomes = _Awaiting(settling.read_outcomes)
 
+    look_at_target = _Awaiting(targets.look_at_target)
     read_marks = _Awaiting(targets.read_marks)
     raise_wanted = _Awaiting(targets.raise_wanted)
     park = _Awaiting(targets.park)

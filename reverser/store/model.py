@@ -374,6 +374,15 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetLook:
+    """What the watcher that holds a target looks at every few seconds."""
+
+    gate: Gate | None
+    marks: Mapping[Scope, Marks]
+    skipped: Skipped
+
+
+@dataclass(frozen=True, slots=True)
 class BranchHealth:
     """What the writer last met on a branch."""
 

@@ -23,6 +23,7 @@ from reverser.store.model import (
     Scope,
     Skipped,
     StreamRecord,
+    TargetLook,
 )
 
 FORGOTTEN = (
@@ -42,23 +43,46 @@ FORGOTTEN = (
 def read_marks(target_uid: str) -> Call[dict[Scope, Marks]]:
     """Needs-replay by scope (J14)."""
 
-    def decode(reply: Any) -> dict[Scope, Marks]:
-        parts: dict[str, dict[str, bytes]] = {}
-        for field, value in hash_items(reply).items():
-            scope, _, name = field.rpartition("|")
-            parts.setdefault(scope, {})[name] = value
-        return {
-            keys.scope_of_field(target_uid, scope): Marks(
-                wanted=int(part.get("w", 0)),
-                replayed=int(part.get("r", 0)),
-                parked_reason=part.get("p", b"").decode(),
-                parked_until_ms=int(part.get("t", 0)),
-                attempts=int(part.get("a", 0)),
-            )
-            for scope, part in parts.items()
-        }
+    return Call(
+        command=("HGETALL", keys.target_part(target_uid, "marks")),
+        decode=lambda reply: _marks(target_uid, reply),
+    )
 
-    return Call(command=("HGETALL", keys.target_part(target_uid, "marks")), decode=decode)
+
+def _marks(target_uid: str, reply: Any) -> dict[Scope, Marks]:
+    parts: dict[str, dict[str, bytes]] = {}
+    for field, value in hash_items(reply).items():
+        scope, _, name = field.rpartition("|")
+        parts.setdefault(scope, {})[name] = value
+    return {
+        keys.scope_of_field(target_uid, scope): Marks(
+            wanted=int(part.get("w", 0)),
+            replayed=int(part.get("r", 0)),
+            parked_reason=part.get("p", b"").decode(),
+            parked_until_ms=int(part.get("t", 0)),
+            attempts=int(part.get("a", 0)),
+        )
+        for scope, part in parts.items()
+    }
+
+
+def look_at_target(target_uid: str) -> Call[TargetLook]:
+    """Gate, marks and skipped objects of one target in one question: each is asked for all the time."""
+
+    def decode(reply: Any) -> TargetLook:
+        gate, marks, skipped = reply
+        return TargetLook(
+            gate=None if gate is None else loads(Gate, gate),
+            marks=_marks(target_uid, marks),
+            skipped=Skipped() if skipped is None else loads(Skipped, skipped),
+        )
+
+    return Call(
+        script="look_at_target",
+        keys=(keys.GATES, keys.target_part(target_uid, "marks"), keys.target_part(target_uid, "path")),
+        args=(target_uid,),
+        decode=decode,
+    )
 
 
 def raise_wanted(

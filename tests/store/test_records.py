@@ -19,6 +19,8 @@ from reverser.store.model import (
     LeaseKind,
     PathVerdict,
     Scope,
+    Skipped,
+    SkippedObject,
     StreamRecord,
     StreamState,
 )
@@ -51,6 +53,22 @@ def test_gates_streams_verdicts_and_health_come_back(store: Store):
     store.write_branch_health(BRANCH, health)
     assert store.read_branch_health(BRANCH) == health
     assert store.last_push("uid-a") == 0
+
+
+def test_one_look_tells_the_same_as_three(store: Store):
+    """Gate, marks and skipped objects of a target, asked for at once; nothing of another target."""
+    empty = store.look_at_target("uid-a")
+    assert (empty.gate, empty.marks, empty.skipped) == (None, {}, Skipped())
+    store.write_gate("uid-a", Gate(True, 3, BRANCH, "live", ""))
+    store.write_gate("uid-b", Gate(False, 1, reason="Suspended"))
+    store.raise_wanted([SCOPE])
+    store.write_skipped("uid-a", Skipped((SkippedObject("configmaps", "shop", "a", "Anchored", "why"),), 2))
+    look = store.look_at_target("uid-a")
+    assert look.gate == store.read_gate("uid-a") is not None
+    assert look.marks == store.read_marks("uid-a")
+    assert look.marks[SCOPE].needs_replay
+    assert look.skipped == store.read_skipped("uid-a")
+    assert look.skipped.more == 2
 
 
 def test_processes_are_shown_while_they_live(store: Store):
