@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from reverser.kube.paths import own_path
 from reverser.kube.sync import Kube
@@ -20,7 +21,8 @@ from tests.valkey import running_valkey
 
 API = "configbutler.ai/v1alpha3"
 BRANCH = BranchKey(NAMESPACE, "gp", "main")
-WAIT_SECONDS = 180.0
+WAIT_SECONDS = 600.0
+END_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,20 @@ def scene(folder: Path, *, types: int, targets: int) -> Iterator[Scene]:
                 yield Scene(kube, store, load, watcher, repository)
             finally:
                 watcher.terminate()
-                watcher.wait(30)
+                _end(watcher)
                 store.close()
     finally:
         load.stdin.close()
-        load.wait(30)
+        _end(load)
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    """One that was told to end, by SIGKILL where it takes too long."""
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _targets(kube: Kube, repository: Path, types: int, targets: int) -> list[str]:
