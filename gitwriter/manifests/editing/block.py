@@ -6,6 +6,7 @@ stays. New entries go behind the last one, before any comment tail that stands i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,8 @@ from ..nodes import Kind, Node
 from .render import Look, entry_lines, item_lines
 from .replacing import Place
 from .source import Edit, PlanConflict, Source
+
+_COMMENTED_ITEM = re.compile(r"^ *#( ?)- .*\n(?: *#\1  .*\n)*", re.MULTILINE)
 
 
 class BlockEntries:
@@ -72,7 +75,7 @@ class BlockEntries:
         for index in sorted(removed):
             start = self._start(index)
             if source.begins_line(start):
-                top = source.with_leading_comments(source.line_start(start), self.column)
+                top = self._top(index)
                 edits.append(Edit(top, self._end(index), ""))
             elif index == 0:
                 # The first entry shares its line with a dash: what follows moves up to the dash.
@@ -88,8 +91,22 @@ class BlockEntries:
     def remove_whole_lines(self, removed: Collection[int], edits: list[Edit]) -> None:
         """Cut entries that stand on lines of their own."""
         for index in sorted(removed):
-            top = self._source.line_start(self._start(index))
-            edits.append(Edit(self._source.with_leading_comments(top, self.column), self._end(index), ""))
+            edits.append(Edit(self._top(index), self._end(index), ""))
+
+    def _top(self, index: int) -> int:
+        """Line start of the entry's first comment line.
+
+        Items that are commented out below a list whose dashes stand in the column of the keys belong to that
+        list, though a comment directly above a key is the key's.
+        """
+        source = self._source
+        line = source.line_start(self._start(index))
+        top = source.with_leading_comments(line, self.column)
+        above = self._entries[index - 1][1] if index else None
+        if above is None or above.flow or not above.items or source.column(above.body) != self.column:
+            return top
+        items = list(_COMMENTED_ITEM.finditer(source.work, top, line))
+        return items[-1].end() if items else top
 
     def add(self, added: Mapping[str, Any], look: Look, quote: str, edits: list[Edit]) -> None:
         """Put new entries behind the last one."""

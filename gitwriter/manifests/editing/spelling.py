@@ -42,7 +42,7 @@ def respell(
         if block is not None:
             return [block]
         return [_inline_after_block(source, node, double_quoted(value))]
-    if (wrapped := _wrapped(source, node, value, parent_column=parent_column)) is not None:
+    if (wrapped := _wrapped(source, node, value, look, parent_column=parent_column)) is not None:
         return [wrapped]
     was_text = node.style != "" or isinstance(resolve_plain(node.text), str)
     if "\n" in value and "\n" not in node.text and not look.flow and not look.json and fits_literal(value):
@@ -83,7 +83,7 @@ def _in_radix(prefix: str, digits: str, value: int) -> str | None:
     return spelt if resolve_plain(spelt) == value and isinstance(resolve_plain(spelt), int) else None
 
 
-def _wrapped(source: Source, node: Node, value: str, *, parent_column: int) -> str | None:
+def _wrapped(source: Source, node: Node, value: str, look: Look, *, parent_column: int) -> str | None:
     """Exchange words in a plain or quoted scalar of several lines, keeping its line breaks."""
     raw = source.work[node.body : node.end]
     if "\n" not in raw or len(raw) > MAX_SOURCE:
@@ -96,7 +96,11 @@ def _wrapped(source: Source, node: Node, value: str, *, parent_column: int) -> s
     indent = len(second) - len(second.lstrip(" ")) or parent_column + 2
     newline = source.newline_at(node.body)
     result = exchange_words(inner, units, node.text, value, style=node.style, indent=indent, newline=newline)
-    return None if result is None else f"{node.style}{result}{node.style}"
+    if result is None or (
+        not node.style and "\n" not in result and not plain_is_safe(result, flow=look.flow)
+    ):
+        return None
+    return f"{node.style}{result}{node.style}"
 
 
 def _inline_after_block(source: Source, node: Node, text: str) -> str:
