@@ -31,6 +31,7 @@ from reverser.errors import (
     ConfigInvalid,
     KubeForbidden,
     KubeInvalid,
+    SecretMalformed,
     StalledError,
     TransientError,
 )
@@ -173,6 +174,9 @@ class Checks:
         self._listed.pop(uid, None)
         try:
             refs = await self._remotes.run(partial(list_remote, access.remote))
+        except SecretMalformed as error:  # only a server can tell, of the key of an App
+            named = SecretMalformed(f"Secret '{provider.secret_name}' malformed: {error}")
+            return _stopped(Step.CREDENTIALS, named, key, happenings)
         except (TransientError, StalledError) as error:
             secret = f", Secret '{provider.secret_name}'" if provider.secret_name else ""
             message = f"Failed to connect to repository: {error}; check spec.url{secret} and the network"

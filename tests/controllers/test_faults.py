@@ -26,7 +26,8 @@ from reverser.kube.paths import core_path
 from tests.controllers.cluster import Cluster
 from tests.controllers.test_reconcile import BASE, ENCRYPTED, base
 from tests.git.helpers import bare
-from tests.git.servers import git_http
+from tests.git.servers import git_http, make_authority
+from tests.trust.github_api import PEM, github
 
 Kube = Callable[..., Any]
 
@@ -294,6 +295,34 @@ async def test_events_that_cannot_be_written_cost_nothing(cluster: Cluster, url:
     failing(cluster, "create", "/events", ReverserError("no"))
     await cluster.settle()
     assert (await cluster.conditions("GitProvider", "gp"))["Ready"] == "True/Ready"
+
+
+async def test_an_app_that_is_installed_later(cluster: Cluster, tmp_path: Path) -> None:
+    """Z9, K4: a GitHub App that its owner has not installed is a fault of the Secret, by the names of its
+    entries; once it is installed the next look succeeds."""
+    bare(tmp_path / "origin.git")
+    authority = make_authority(tmp_path / "ca")
+    with github(authority) as hub, git_http(tmp_path, tls=authority.context()) as server:
+        server.basic = ("x-access-token", "ghs_0")
+        entries = {
+            "githubAppID": "12",
+            "githubAppInstallationOwner": "zq-MARKER-org",
+            "githubAppPrivateKey": PEM.decode(),
+            "githubAppBaseURL": hub.url,
+            "ca.crt": authority.ca.read_text(),
+        }
+        await cluster.put_secret("cred", entries)
+        spec = {"url": server.url(), "secretRef": {"name": "cred"}, **BASE}
+        await cluster.apply("GitProvider", "gp", spec)
+        await cluster.settle()
+        assert (await cluster.conditions("GitProvider", "gp"))["Stalled"] == "True/SecretMalformed"
+        message = await cluster.message("GitProvider", "gp", "Ready")
+        assert message.startswith("Secret 'cred' malformed: GitHub knows no installation")
+        assert "githubAppInstallationOwner" in message
+        assert "zq-MARKER" not in message
+        hub.installed = {"users/zq-MARKER-org": 34}
+        await cluster.settle()
+        assert (await cluster.conditions("GitProvider", "gp"))["Ready"] == "True/Ready"
 
 
 async def test_credentials_that_rotate(cluster: Cluster, tmp_path: Path) -> None:
