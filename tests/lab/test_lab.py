@@ -127,7 +127,7 @@ async def test_a_cascade_is_recorded_where_there_is_a_collector() -> None:
                     receiver=receiver,
                     run="test",
                     tell=lambda text: None,
-                    quiet=1.0,
+                    quiet=2.5,
                     capabilities=found,
                 )
             kube.close()
