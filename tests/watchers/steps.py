@@ -95,6 +95,8 @@ class FakeCluster:
         self.oldest = 0
         self.lists_only = False
         self.cut_replays = 0
+        self.bookmarks = random.Random(0)
+        """When the server sends one: after what it has sent, as it likes."""
         self.streams: list[FakeStream] = []
         self.moved = asyncio.Event()
 
@@ -185,6 +187,8 @@ class FakeStream:
             for made in [made for made in self._cluster.history if made.version > after]:
                 yield made.event()
                 after = made.version
+                if self._cluster.bookmarks.random() < 0.3:
+                    yield bookmark(after)
                 await asyncio.sleep(0)
             if self.ended == "cut":
                 raise KubeUnavailable("cut")

@@ -2,9 +2,9 @@
 
 Four ways to be cut: before the call is sent; after it took effect but before its answer; asleep past the
 lease, so that the call is sent when another watcher holds the target; and a single answer that is lost while
-the watcher lives on. Meanwhile objects change, streams end, history is forgotten, replays are cut, servers
-refuse to stream, and a writer takes entries out. At the end the tree is the cluster, each change is there
-once and in order, and no deletion was invented.
+the watcher lives on. Meanwhile objects change, bookmarks come, streams end, history is forgotten, replays are
+cut, servers refuse to stream, and a writer takes entries out. At the end the tree is the cluster, each change
+is there once and in order, and no deletion was invented.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ async def test_cut_off_at_every_step(redis_url: str, forgotten: bool) -> None:
         chance = random.Random(f"{os.environ.get('SOAK_SEED', '0')} {forgotten} {seed}")
         store, cluster = AsyncStore.connect(redis_url), FakeCluster()
         await store.client.flushall()
+        cluster.bookmarks = random.Random(chance.random())
         writer = Writer(store, cluster)
         cluster.change("ADDED", "always there, so that every replay stages something")
         for _ in range(chance.randint(2, 6)):
