@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import replace
 
 from gitwriter.manifests import WritePlan
 from gitwriter.messages import (
@@ -21,6 +22,8 @@ from reverser.store.model import EventEntry, Frozen
 
 logger = logging.getLogger(__name__)
 
+MOST_LISTED = 50
+
 
 def commit_message(unit: Unit, frozen: Frozen, plan: WritePlan, *, committer: str) -> str:
     """The message of the commit that a unit becomes. A template that fails gives way to the default one."""
@@ -35,12 +38,23 @@ def commit_message(unit: Unit, frozen: Frozen, plan: WritePlan, *, committer: st
     else:
         kind, text = TemplateKind.GROUP, frozen.group_template
         rendered = render_message(kind, text, _group_values(unit, committer))
+        if rendered.problem or not text.strip():
+            rendered = replace(rendered, message=f"{rendered.message}\n\n{_listing(unit)}")
     if rendered.problem:
         logger.warning(
             "a message template failed; the default made the message",
             extra={"template": kind.value, "problem": rendered.problem},
         )
     return rendered.message
+
+
+def _listing(unit: ClosedWindow) -> str:
+    """The body of a built-in message: what happened to which object, in the order of the window."""
+    changes = [folded.event for folded in unit.events]
+    lines = [f"{event.operation.value} {_name(event)}" for event in changes[:MOST_LISTED]]
+    if len(changes) > MOST_LISTED:
+        lines.append(f"and {len(changes) - MOST_LISTED} more")
+    return "\n".join(lines)
 
 
 def _name(event: EventEntry) -> ResourceName:

@@ -101,6 +101,10 @@ class ResourceName:
         }
         return Record(fields, joined=True)
 
+    def __str__(self) -> str:
+        parts = (self.group, self.version, self.resource, self.namespace, self.name)
+        return "/".join(part for part in parts if part)
+
 
 @dataclass(frozen=True, slots=True)
 class EventValues:

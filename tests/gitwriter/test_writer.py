@@ -55,6 +55,28 @@ def test_window_folds_and_closes_on_author_change(world: World) -> None:
     assert world.pending() == 1
 
 
+def message(world: World) -> str:
+    words = ["git", "--git-dir", str(world.repository), "log", "-1", "--format=%B", "main"]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_message_of_several_changes_lists_them(world: World) -> None:
+    """Pain 105: a useful subject, the objects below it, a bounded length; words of one's own say it all."""
+    world.set_window("60s")
+    for number in range(53):
+        world.event(f"c{number:02}", "1")
+    shutdown_write(world)
+    first, blank, *body = message(world).splitlines()
+    assert (first, blank) == ("GitOps Reverser on gt: 53 resource(s)", "")
+    assert body[0] == "UPDATE v1/configmaps/shop/c00"
+    assert body[49:] == ["UPDATE v1/configmaps/shop/c49", "and 3 more"]
+    world.provider["spec"]["commit"] = {"message": {"groupTemplate": "{{.Count}} things"}}
+    for name in ("c00", "c01"):
+        world.event(name, "2")
+    shutdown_write(world)
+    assert message(world) == "2 things"
+
+
 def test_replay_is_one_reconcile_commit_and_a_second_one_is_nothing(world: World) -> None:
     """D03, E01: the first replay is one commit by the committer; the same replay again changes nothing."""
     world.sweep({"a": "1", "b": "2"})
