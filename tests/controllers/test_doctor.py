@@ -75,7 +75,10 @@ def test_a_sensitive_type_that_is_not_served_is_a_problem() -> None:
     assert "'gizmos' is no type that the cluster serves" in found[0].text
     assert "lab.test/gizmos may be meant" in found[0].text
     assert "clear text" in found[0].remedy
-    assert list(check_sensitive(frozenset({"secrets", "lab.test/Gizmo".lower()}), registry)) == []
+    assert list(check_sensitive(frozenset({"secrets", "lab.test/gizmo", "gizmos.lab.test"}), registry)) == []
+    away = Registry({record.key: record}, ready=True, degraded=frozenset({("away.test", "v1")}))
+    for entry in ("away.test/things", "things.away.test"):
+        assert [f.level for f in check_sensitive(frozenset({entry}), away)] == [Level.NOTE]
 
 
 def test_denied_permissions_are_named() -> None:
