@@ -26,7 +26,7 @@ from .roles import Role
 from .tree import RepositoryTree, Tree, TreeEntry
 from .writeplan import plan_writes
 
-_STRUCTURAL = (IssueKind.UNSUPPORTED_KUSTOMIZE, IssueKind.MIXED_MANAGED_ALLOWLISTED)
+STRUCTURAL = (IssueKind.UNSUPPORTED_KUSTOMIZE, IssueKind.MIXED_MANAGED_ALLOWLISTED)
 _MAX_CANDIDATES = 200
 _MAX_CLEANINGS = 8
 
@@ -195,7 +195,7 @@ def analyze(
 
 def layout_of(inventory: Inventory) -> Layout:
     """The layout of a folder: by what its kustomizations reach, if it has any."""
-    if any(issue.kind in _STRUCTURAL for issue in check(inventory)):
+    if any(issue.kind in STRUCTURAL for issue in check(inventory)):
         return Layout.REFUSED_STRUCTURAL
     own = [item for item in inventory.kustomization_files() if not is_outside(item.path)]
     if any(

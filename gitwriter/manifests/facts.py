@@ -104,7 +104,10 @@ def read_document_fact(body: bytes, index: int, *, limits: Limits = DEFAULT_LIMI
     try:
         walk.run(body)
     except yaml.YAMLError as error:
-        return DocumentFact(index, DocumentClass.INVALID, detail=_complaint(error) + _hint(body))
+        directive = body.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"%")
+        text = "it begins with a directive (%YAML or %TAG), which Kubernetes does not need; remove that line"
+        complaint = text if directive else _complaint(error) + _hint(body)
+        return DocumentFact(index, DocumentClass.INVALID, detail=complaint)
     except (ValueError, RecursionError) as error:
         return DocumentFact(index, DocumentClass.INVALID, detail=str(error) + _hint(body))
     if walk.empty:

@@ -181,7 +181,9 @@ def _kustomize_issues(inventory: Inventory) -> Iterator[Issue]:
         problems.extend(inventory.context.problems.get(kustomization.path, ()))
         if problems and not _holds_objects(inventory, kustomization.path):
             listed = ", ".join(dict.fromkeys(problems))
-            text = f"unsupported in {kustomization.path}: {listed}; remove it or mirror another path"
+            text = (
+                f"unsupported in {kustomization.path}: {listed}; correct or remove it, or mirror another path"
+            )
             yield Issue(IssueKind.UNSUPPORTED_KUSTOMIZE, kustomization.path, text)
 
 

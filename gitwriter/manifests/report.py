@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .analyzer import Candidate, Layout, MirrorReport, Report
+from .analyzer import STRUCTURAL, Candidate, Layout, MirrorReport, Report
 from .issues import Issue
 
 _MAX_LISTED = 20
@@ -124,7 +124,9 @@ def as_text(report: Report) -> str:
 def _verdict(report: Report) -> str:
     if report.accepted:
         return "accepted: a GitTarget may point here"
-    return f"refused ({report.reason}): {_count(len(report.issues), 'issue')} to solve first"
+    fine = sum(candidate.accepted and candidate.path != "." for candidate in report.candidates)
+    other = f", or take one of the accepted folders below ({fine})" if fine else ""
+    return f"refused ({report.reason}): {_count(len(report.issues), 'issue')} to solve first{other}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -179,8 +181,9 @@ def _candidate_lines(candidates: Iterable[Candidate]) -> list[str]:
         if candidate.inside:
             lines.append(f"            lies inside {candidate.inside}; not both can be targets")
         if not candidate.accepted:
-            first = candidate.issues[0]
-            lines.append(f"            {first.path}: {first.message}")
+            first = min(candidate.issues, key=lambda issue: issue.kind not in STRUCTURAL)
+            more = f" (and {len(candidate.issues) - 1} more)" if len(candidate.issues) > 1 else ""
+            lines.append(f"            {first.path}: {first.message}{more}")
     return [*lines, ""]
 
 

@@ -88,6 +88,38 @@ def test_text_says_what_to_do() -> None:
     assert "1 encrypted" in shown
 
 
+def test_a_refusal_points_at_folders_that_are_fine() -> None:
+    """The verdict tells of accepted folders; a refused one names what kustomize cannot do first of all."""
+    files = {
+        "a/cm.yaml": manifest("ConfigMap", "a", "shop"),
+        "b/cm.yaml": manifest("ConfigMap", "b", "shop"),
+        "b/run.sh": "x",
+        "c/about.txt": "x",
+        "c/cm.yaml": manifest("ConfigMap", "c"),
+        "c/kustomization.yaml": "resources: [cm.yaml]\nnamePrefix: x-\n",
+    }
+    shown = as_text(analyze(MemoryTree(text(files))))
+    assert "3 issues to solve first, or take one of the accepted folders below (1)" in shown
+    assert "kustomization.yaml: unsupported in kustomization.yaml: namePrefix;" in shown
+    assert "(and 1 more)" in shown
+
+
+def test_editable_is_what_the_editor_would_edit() -> None:
+    """Anchors are edited with care; a key that stands twice is not."""
+    files = {
+        "anchored.yaml": manifest("ConfigMap", "a", "shop") + "data: &d {k: v}\n",
+        "twice.yaml": manifest("ConfigMap", "b", "shop") + "data: {k: v}\nx: 1\nx: 2\n",
+        "directive.yaml": "%YAML 1.2\n---\n" + manifest("ConfigMap", "c", "shop"),
+    }
+    report = analyze(MemoryTree(text(files)))
+    editable = {document.path: document.editable for document in report.documents if document.name}
+    assert editable == {"anchored.yaml": True, "twice.yaml": False, "directive.yaml": True}
+    assert [(found.path, found.reason) for found in report.diagnostics] == [("twice.yaml", "non-editable")]
+    assert "remove one of the two" in report.diagnostics[0].message
+    assert "directive" in report.issues[0].message
+    assert as_values(report)["counts"]["notEditable"] == 1
+
+
 def test_values_are_plain() -> None:
     """The values survive JSON and YAML unchanged."""
     values = as_values(analyze(MemoryTree(text(OVERLAYS))))
