@@ -10,7 +10,7 @@ class Options:
     """Sizes, as the command line gives them."""
 
     objects: int = 10_000
-    """Objects of a first replay."""
+    """Objects of a first replay; its bars are for 10,000."""
     small: int = 200
     """Objects of the small target beside it."""
     sizes: tuple[int, ...] = (100, 1_000, 10_000, 50_000)
