@@ -186,7 +186,7 @@ class WatcherRuntime:
                     await asyncio.gather(*(runner.compare() for runner in self._runners.values()))
             except StoreUnavailable as error:
                 log.debug("cursors were not compared: %s", error)
-            await asyncio.sleep(self._timing.renew)
+            await asyncio.sleep(self._timing.claim)
 
     async def _listen(self) -> None:
         """Hints only make a look come sooner; every runner looks by itself every few seconds."""

@@ -4,14 +4,14 @@ Replication is asynchronous, and a restart may lose the last second of an append
 are lost together (J2), so an append that follows finds the loss. Where nothing follows nobody would look
 before the next bookmark, which comes once a minute; so after each change of server the cursors are compared
 with what was appended here. A connection may still lead to the old server while another already sees the new
-one: hence twice.
+one: hence more than once.
 """
 
 from __future__ import annotations
 
 from reverser.store import AsyncStore
 
-COMPARISONS = 2
+COMPARISONS = 3
 
 
 class ServerWatch:
