@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -21,6 +17,7 @@ from tests.git.servers import GitHttp, git_http
 from tests.loopback import serving
 
 from .conftest import PREFIX, World
+from .processes import worker
 from .test_writer import restart, shutdown_write
 
 
@@ -92,46 +89,6 @@ def test_a_silent_api_server_is_given_up_at_the_end_of_the_grace(
     assert world.subjects() == ["[UPDATE] v1/configmaps/a"]
 
 
-WORKER = """
-import sys
-from gitwriter.runtime import WriterRuntime
-from reverser import workerprocess
-WriterRuntime.begin_shutdown.__kwdefaults__["grace"] = float(sys.argv[1])
-workerprocess.LIMIT_SECONDS = float(sys.argv[2])
-from reverser.celery import app
-app.worker_main(["--quiet", "worker", "--pool", "threads", "--concurrency", "2"])
-"""
-
-
-@contextmanager
-def real_worker(
-    world: World, redis_url: str, tmp_path: Path, *, port: int, grace: float, limit: float
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker process on the world's journal, whose API server listens on ``port``."""
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
-        f"clusters: [{{name: k, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]\n"
-        "users: [{name: u, user: {}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
-    )
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("REVERSER_")}
-    environment |= {
-        "KUBECONFIG": str(kubeconfig),
-        "REVERSER_STATE_DIR": str(tmp_path / "worker"),
-        "REVERSER_REDIS_URL": redis_url,
-        "REVERSER_HEALTH_ADDR": "127.0.0.1:0",
-        "DJANGO_SETTINGS_MODULE": "reverser.settings",
-    }
-    (tmp_path / "worker").mkdir()
-    command = [sys.executable, "-c", WORKER, str(grace), str(limit)]
-    process = subprocess.Popen(command, cwd=Path(__file__).parents[2], env=environment)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(30)
-
-
 @pytest.mark.parametrize(("grace", "limit"), [(1.0, 200.0), (200.0, 2.0)], ids=["in order", "as a kill"])
 def test_a_worker_of_a_silent_api_server_ends_in_time(
     waiting: World, redis_url: str, tmp_path: Path, grace: float, limit: float
@@ -149,14 +106,14 @@ def test_a_worker_of_a_silent_api_server_ends_in_time(
 
     with (
         serving(Silent) as port,
-        real_worker(world, redis_url, tmp_path, port=port, grace=grace, limit=limit) as worker,
+        worker(tmp_path / "worker", redis_url, port, grace=grace, limit=limit) as process,
     ):
         try:
             world.store.wake_branch(world.branch)
             assert asked.wait(60)
             began = time.monotonic()
-            worker.send_signal(signal.SIGTERM)
-            code = worker.wait(60)
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(60)
             assert time.monotonic() - began < 25
         finally:
             over.set()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gitwriter.backoff import STALLED_FIRST_SECONDS
 from reverser.errors import KubeForbidden
 from reverser.store.branches import IDS_AT_ONCE
 from reverser.store.model import AttachEntry, OutcomeKind
@@ -239,6 +240,24 @@ def test_policy_refusal_keeps_the_offender_and_lets_others_pass(world: World) ->
     assert world.pending() == 0
 
 
+def test_an_offender_is_tried_again_when_its_pause_is_over(world: World) -> None:
+    """J18: by the same process, and not before; the branch is due again at that moment by itself."""
+    hook(world, "echo closed >&2; exit 1")
+    world.event("a", "1")
+    world.write()
+    memory = world.runtime._memories[world.branch.id]
+    assert len(memory.offenders) == 1
+    due = world.store.read_due()[world.branch.id] - world.store.time_ms()
+    assert 0 < due <= STALLED_FIRST_SECONDS * 1000 + 1000
+    hook(world, "exit 0")
+    shutdown_write(world)
+    assert world.pending() == 1
+    memory.offenders = dict.fromkeys(memory.offenders, 0.0)
+    shutdown_write(world)
+    assert world.subjects() == ["[UPDATE] v1/configmaps/a"]
+    assert (world.pending(), memory.offenders) == (0, {})
+
+
 def test_retired_target_settles_its_open_entries_and_wants_a_replay(world: World) -> None:
     """J22: the GitTarget is gone; what it had outside finalized windows is settled as retired."""
     world.set_window("60s")
@@ -250,6 +269,24 @@ def test_retired_target_settles_its_open_entries_and_wants_a_replay(world: World
     kinds = [item.kind for _id, item in world.store.read_outcomes("0-0", 10, 0)]
     assert kinds == [OutcomeKind.RETIRED]
     assert world.store.read_marks(world.target.uid)[world.scope()].needs_replay
+
+
+def test_nothing_to_write_leaves_a_missing_branch_missing(world: World) -> None:
+    """L6, J19: what is noted is that the branch does not exist, not where it would begin; so a later look
+    takes nothing for a rewrite.
+    """
+    seed(world, "docs/x.md", "by hand\n")
+    git = ["git", f"--git-dir={world.repository}"]
+    subprocess.run([*git, "branch", "-m", "main", "trunk"], check=True)
+    subprocess.run([*git, "symbolic-ref", "HEAD", "refs/heads/trunk"], check=True)
+    for _ in range(2):
+        world.event("unknown", None)
+        restart(world)
+        shutdown_write(world)
+        assert world.pending() == 0
+    assert world.git.tip() == ""
+    assert world.store.read_base(world.branch) == ""
+    assert world.scope() not in world.store.read_marks(world.target.uid)
 
 
 def test_a_long_queue_of_a_deleted_target_is_one_outcome(world: World) -> None:
