@@ -233,6 +233,7 @@ UNFOLD = {
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": ["reverser.dashboard.navigation.stylesheet"],
+    "SCRIPTS": ["reverser.dashboard.navigation.keyboard"],
     "SIDEBAR": {"navigation": "reverser.dashboard.navigation.sections"},
 }
 

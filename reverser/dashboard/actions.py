@@ -42,7 +42,8 @@ SAVE = Action(
     "Save now",
     "save",
     "Creates a CommitRequest in your name: what the target has seen is committed now instead of when its "
-    "window closes by itself.",
+    "window closes by itself. Where authors are attributed that is only what you changed yourself, under the "
+    "name by which the cluster knows you.",
 )
 RECHECK = Action(
     "recheck",

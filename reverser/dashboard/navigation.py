@@ -1,4 +1,4 @@
-"""The side bar, and the style sheet beside the theme's own."""
+"""The side bar, and the style sheet and script beside the theme's own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from django.urls import reverse, reverse_lazy
 def stylesheet(_request: HttpRequest) -> str:
     """The few rules that the theme lacks."""
     return static("reverser/dashboard.css")
+
+
+def keyboard(_request: HttpRequest) -> str:
+    """What makes the theme's own controls reachable without a mouse."""
+    return static("reverser/keyboard.js")
 
 
 def favicon(_request: HttpRequest) -> str:

@@ -59,6 +59,7 @@ class ReadOnly(ModelAdmin):
     actions = None
     list_per_page = 50
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER  # each count would read the whole history
     paginator = BoundedPaginator
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:

@@ -5,10 +5,7 @@ Pictures of every page go to ``build/screens``.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,35 +13,16 @@ import pytest
 from reverser.store import Store
 from reverser.store.model import BranchHealth, StreamState
 from tests import needs
+from tests.browser import VIEWS, Visitor, running_chromium
 from tests.dashboard import world
 
-SCREENS = Path(__file__).resolve().parents[2] / "build" / "screens"
 PASSWORD = "correct horse battery"
-VIEWS = {
-    "wide": {"viewport": {"width": 1366, "height": 850}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1366, "height": 850}, "color_scheme": "dark"},
-    "narrow": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
-}
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    found = needs.program("chromium")
-    from playwright.sync_api import sync_playwright
-
-    # The driver keeps an event loop in this thread, which Django would take for an asynchronous view.
-    before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    try:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-            yield browser
-            browser.close()
-    finally:
-        if before is None:
-            del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-        else:
-            os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = before
+    with running_chromium() as browser:
+        yield browser
 
 
 @pytest.fixture
@@ -94,20 +72,11 @@ def pages(web: Store) -> dict[str, str]:
     }
 
 
-def _open(chromium: Any, live_server: Any, view: str) -> tuple[Any, list[str]]:
-    """A page of a person who has logged in, and what its console complains of."""
-    context = chromium.new_context(**VIEWS[view])
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(f"{live_server.url}/admin/login/")
-    page.fill("[name=username]", "olga")
-    page.fill("[name=password]", PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#headline")
-    return page, complaints
+def _open(chromium: Any, live_server: Any, view: str) -> Visitor:
+    """The window of a person who has logged in."""
+    visitor = Visitor(chromium, live_server.url, view)
+    visitor.log_in("olga", PASSWORD)
+    return visitor
 
 
 # The narrow screen is where things break; the others are taken in the full run.
@@ -118,21 +87,19 @@ TAKEN = sorted(VIEWS) if needs.everything() else ["narrow"]
 @pytest.mark.parametrize("view", TAKEN)
 def test_every_page(pages: dict[str, str], chromium: Any, live_server: Any, view: str) -> None:
     """Nothing is wider than the screen, no script is refused, no file is missing."""
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    page, complaints = _open(chromium, live_server, view)
+    visitor = _open(chromium, live_server, view)
     for name, address in pages.items():
-        page.goto(live_server.url + address, wait_until="load")
-        page.wait_for_timeout(300)
-        page.screenshot(path=str(SCREENS / f"{name}-{view}.png"), full_page=True)
-        assert page.evaluate("document.documentElement.scrollWidth") <= VIEWS[view]["viewport"]["width"], name
-    assert complaints == []
-    page.context.close()
+        visitor.go(address)
+        visitor.page.wait_for_timeout(300)
+        visitor.picture(name)
+    visitor.leave()
 
 
 def test_refresh_keeps_the_place(pages: dict[str, str], chromium: Any, live_server: Any, web: Store) -> None:
     """The page renews itself: what is new shows, filters, focus and scroll stay."""
-    page, complaints = _open(chromium, live_server, "narrow")
-    page.goto(f"{live_server.url}/admin/?q=billing")
+    visitor = _open(chromium, live_server, "narrow")
+    page = visitor.page
+    visitor.go("/admin/?q=billing")
     link = page.locator("#live a.gr-strong").first
     link.focus()
     before = link.get_attribute("id")
@@ -147,31 +114,68 @@ def test_refresh_keeps_the_place(pages: dict[str, str], chromium: Any, live_serv
     assert page.evaluate("document.activeElement.id") == before
     assert page.evaluate("window.scrollY") == at
     assert page.locator("#live tbody tr").count() == 1
-    assert complaints == []
-    page.context.close()
+    visitor.leave()
 
 
 def test_save_with_the_keyboard(pages: dict[str, str], chromium: Any, live_server: Any) -> None:
     """From the target to its confirmation and back, without a mouse."""
-    page, complaints = _open(chromium, live_server, "wide")
-    page.goto(live_server.url + pages["target"])
-    page.get_by_role("link", name=re.compile("Save now")).focus()
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#message:focus")
-    page.keyboard.type("from the keyboard")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
+    visitor = _open(chromium, live_server, "wide")
+    visitor.go(pages["target"])
+    visitor.press_to("a[href$='/do/save/']")
+    visitor.page.keyboard.press("Enter")
+    visitor.press_to("#message")
+    visitor.page.keyboard.type("from the keyboard")
+    visitor.press_to("form.gr-confirm button[type=submit]")
+    visitor.page.keyboard.press("Enter")
 
-    page.wait_for_selector("text=was created")
-    assert complaints == []
-    page.context.close()
+    visitor.see("text=was created")
+    visitor.leave()
+
+
+@pytest.mark.parametrize("view", ["wide", "narrow"])
+def test_filter_with_the_keyboard(pages: dict[str, str], chromium: Any, live_server: Any, view: str) -> None:
+    """What the theme opens by a click opens by a key, and the focus is in what has opened."""
+    visitor = _open(chromium, live_server, view)
+    visitor.go("/admin/history/commit/")
+    visitor.press_to("[x-on\\:click='filterOpen = true']")
+    visitor.page.keyboard.press("Enter")
+    visitor.see("#changelist-filter :focus")
+    visitor.press_to("#changelist-filter a[href='?asked=no']")
+    visitor.page.keyboard.press("Enter")
+
+    visitor.page.wait_for_url("**/commit/?asked=no")
+    assert "39 results" in visitor.see("h1").inner_text()
+    if view == "narrow":
+        visitor.press_to("[aria-label=Menu]")
+        visitor.page.keyboard.press("Enter")
+        visitor.see("nav >> text=Branches")
+    visitor.leave()
+
+
+def test_a_page_that_cannot_renew_itself_says_so(
+    pages: dict[str, str], chromium: Any, live_server: Any
+) -> None:
+    """What it shows may be old: a note stands above it until an answer comes again."""
+    visitor = _open(chromium, live_server, "wide")
+    page = visitor.page
+    assert not page.locator(".gr-stale-note").is_visible()
+
+    page.context.set_offline(True)
+    visitor.see(".gr-stale-note")
+    assert "may be old" in page.locator(".gr-stale-note").inner_text()
+    assert page.locator("#live").evaluate("shown => getComputedStyle(shown).opacity") != "1"
+
+    page.context.set_offline(False)
+    page.locator(".gr-stale-note").wait_for(state="hidden")
+    # The console is loud about an outage; that is no fault of the page.
+    visitor.complaints.clear()
+    visitor.leave()
 
 
 def test_diff_is_loaded_on_demand(pages: dict[str, str], chromium: Any, live_server: Any) -> None:
     """Without the clone the page says where the diff is to be had."""
-    page, complaints = _open(chromium, live_server, "wide")
-    page.goto(live_server.url + pages["commit"])
+    visitor = _open(chromium, live_server, "wide")
+    visitor.go(pages["commit"])
 
-    page.wait_for_selector("#diff >> text=git show")
-    assert complaints == []
-    page.context.close()
+    visitor.see("#diff >> text=git show")
+    visitor.leave()
