@@ -136,7 +136,9 @@ class FlowMembers:
     def _cut_lines(self, removed: Collection[int], edits: list[Edit]) -> None:
         for index in sorted(removed):
             stop = self._source.line_end(max(self._comma(index) or 0, self._spans[index][1]))
-            edits.append(Edit(self._source.line_start(self._spans[index][0]), stop, ""))
+            start = self._source.line_start(self._spans[index][0])
+            top = self._source.with_leading_comments(start, self._source.column(self._spans[index][0]))
+            edits.append(Edit(top, stop, ""))
 
     def _change_tail(self, last: int, texts: Sequence[str], edits: list[Edit]) -> None:
         """Cut the members behind ``last`` (or exchange them for new ones) before a bracket on their line."""
