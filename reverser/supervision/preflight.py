@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import redis
+
 from reverser.config import Config
 from reverser.errors import KubeForbidden, KubeNotFound, ReverserError, SettingsInvalid
 from reverser.kube.paths import resource_path
 from reverser.kube.sync import Kube
 from reverser.quantities import Address
-from reverser.store.address import address_problem, missing_tls_file
+from reverser.store.address import address_problem, blocking_client, missing_tls_file
 from reverser.supervision.valkey import wait_for_redis
 
 CLUSTER_DEADLINE_SECONDS = 10.0
@@ -155,6 +157,24 @@ def redis_problem(url: str) -> str:
     if reason:
         return f"REVERSER_REDIS_URL: no Redis answers there ({reason}); start it or correct the address"
     return ""
+
+
+def redis_may_come(url: str) -> bool:
+    """Whether all that is wrong with a Redis is that nothing answers: then every process waits for it."""
+    if address_problem(url) or missing_tls_file(url):
+        return False
+    client = blocking_client(url, socket_timeout=2, socket_connect_timeout=2)
+    try:
+        client.ping()
+    except redis.AuthenticationError:
+        return False
+    except (redis.ConnectionError, redis.TimeoutError):
+        return True
+    except redis.RedisError:
+        return False
+    finally:
+        client.close()
+    return True
 
 
 def cluster_problem(connect: Callable[[], Kube]) -> str:

@@ -17,9 +17,10 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from reverser.config import Config
-from reverser.errors import ReverserError, SettingsInvalid
+from reverser.errors import ReverserError, SettingsInvalid, TransientError
 from reverser.health import announce_path
 from reverser.kube.sync import Kube
 from reverser.quantities import Address, parse_address
@@ -34,6 +35,8 @@ from reverser.supervision.product import (
     programs,
 )
 from reverser.supervision.valkey import embedded_valkey, wait_for_redis
+
+T = TypeVar("T")
 
 STOP_STAGES = (("watcher", "beat", "web"), ("worker",))
 TERM_LIMIT_SECONDS = 24.0
@@ -156,11 +159,15 @@ class Up:
             preflight.git_problem(),
             *preflight.listener_problems(self.config),
         ]
-        if self.config.redis_url:
-            found.append(preflight.redis_problem(self.config.redis_url))
+        absent = preflight.redis_problem(self.config.redis_url) if self.config.redis_url else ""
+        waits = bool(absent) and self.extra is None and preflight.redis_may_come(self.config.redis_url)
+        if not waits:
+            found.append(absent)
         problems = [problem for problem in found if problem]
         if problems:
             raise SettingsInvalid(problems)
+        if waits:
+            self.say(f"{absent}; everything starts and waits for it")
 
     def _start_cluster(self) -> tuple[Program, ...]:
         started = tuple(self.extra()) if self.extra is not None else ()
@@ -211,10 +218,7 @@ class Up:
         """Nothing is started for a cluster that lacks the custom resources."""
         if self.install:
             return
-        try:
-            missing = preflight.missing_crds(kube)
-        except ReverserError as error:
-            raise SettingsInvalid([_unprepared(error)]) from error
+        missing = self._patiently(lambda: preflight.missing_crds(kube))
         if missing:
             raise SettingsInvalid(
                 [
@@ -224,14 +228,31 @@ class Up:
             )
 
     def _prepare_cluster(self, kube: Kube) -> None:
-        try:
-            if self.install:
-                install_crds(kube)
-                ensure_namespace(kube, self.config.command_namespace)
-            if self.before_ready is not None:
-                self.before_ready(kube)
-        except ReverserError as error:
-            raise SettingsInvalid([_unprepared(error)]) from error
+        if self.install:
+            self._patiently(lambda: install_crds(kube))
+            self._patiently(lambda: ensure_namespace(kube, self.config.command_namespace))
+        if self.before_ready is not None:
+            before_ready = self.before_ready
+            self._patiently(lambda: before_ready(kube))
+
+    def _patiently(self, step: Callable[[], T]) -> T:
+        """A step that the cluster may be too busy for just now; it did answer, so it is waited for. Raises
+        SettingsInvalid for what does not pass by itself.
+        """
+        told = False
+        while True:
+            try:
+                return step()
+            except TransientError as error:
+                if self.extra is not None:
+                    raise SettingsInvalid([_unprepared(error)]) from error
+                if not told:
+                    self.say(f"waiting for the cluster: {error}")
+                    told = True
+            except ReverserError as error:
+                raise SettingsInvalid([_unprepared(error)]) from error
+            self._go_on()
+            time.sleep(1)
 
     def _stay(self) -> int:
         deadline = time.monotonic() + READY_LIMIT_SECONDS
