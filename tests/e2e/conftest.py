@@ -17,7 +17,7 @@ from tests.e2e.cluster import running_cluster, wait_for_cluster
 from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace
 
-CORE = frozenset({"test_pipeline.py", "test_restarts.py", "test_health.py"})
+CORE = frozenset({"test_admin.py", "test_pipeline.py", "test_restarts.py", "test_health.py"})
 """What every run of the suite has; the other modules run with ``--acceptance``."""
 
 
