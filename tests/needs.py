@@ -73,6 +73,12 @@ def disk(folder: Path, options: str) -> Iterator[None]:
         subprocess.run([unmount, "-l", str(folder)], check=True)
 
 
+def able(missing: str | None) -> None:
+    """Skips the test where the machine cannot do what it is about, for the reason that is given."""
+    if missing is not None:
+        pytest.skip(missing)
+
+
 def superuser() -> None:
     """Skips the test where it may not become somebody else."""
     if os.geteuid():

@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from reverser.kube.paths import core_path
 from reverser.kube.sync import Kube
 from reverser.sandbox.thread import SandboxServer
 from reverser.supervision.install import install_crds
 from reverser.supervision.processes import Supervisor
+from tests import needs
 from tests.e2e.cluster import sandbox_program, wait_for_cluster
 from tests.e2e.operator import Operator
 from tests.e2e.trust import ENCRYPTION, SECRETS
@@ -119,8 +118,7 @@ def test_windows_do_not_follow_the_wall_clock(tmp_path: Path) -> None:
     are open: neither ends early, and neither waits for the hour.
     """
     machine = Machine(tmp_path)
-    if Fault.CLOCK in machine.missing:
-        pytest.skip(machine.missing[Fault.CLOCK])
+    needs.able(machine.missing.get(Fault.CLOCK))
     with SandboxServer() as server, running_valkey() as valkey:
         kube = Kube.connect(str(server.kubeconfig_path))
         operator = Operator(
