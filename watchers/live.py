@@ -95,6 +95,13 @@ class Live:
 
     async def _put(self, item: Item) -> None:
         version = item.resource_version
-        await self._state.buffer.put(item)
+        try:
+            await self._state.buffer.put(item)
+        except asyncio.CancelledError:
+            # The session ends while the buffer is full: this event comes again, and is not known then.
+            if item.work is not None:
+                item.work.cancel()
+            self._state.intake.forget()
+            raise
         if version:
             self._state.version = version

@@ -12,11 +12,16 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import AsyncIterator
 
 import pytest
 
+from reverser.kube.lines import WatchEvent
 from reverser.store import AsyncStore
+from watchers.buffer import ShardBuffer
 from watchers.intake import Disposition
+from watchers.live import Live
+from watchers.tasks import end
 
 from .steps import SCOPE, SUBTYPES, Cut, FakeCluster, Watching, Writer, random_change, until
 
@@ -143,4 +148,35 @@ async def test_what_was_never_appended_is_not_known(redis_url: str) -> None:
     assert state.intake.read(update, deadline=0.0)[1] is Disposition.UNCHANGED
     state.forget()
     assert state.intake.read(update, deadline=0.0)[1] is Disposition.APPLIED
+    await watching.store.close()
+
+
+@pytest.mark.parametrize("kind", ["MODIFIED", "DELETED"])
+async def test_an_event_that_found_no_room_comes_again(redis_url: str, kind: str) -> None:
+    """B1: a session that ends while the buffer is full has read an event that is nowhere yet: the next one
+    resumes before it, and takes it for news.
+    """
+    cluster = FakeCluster()
+    cluster.change("ADDED", "a")
+    cluster.change(kind, "a")
+    first, second = (change.event() for change in cluster.history)
+    watching = Watching(redis_url, cluster)
+    await watching.start()
+    assert watching.shard is not None
+    state = watching.shard.state
+    state.buffer = ShardBuffer(max_items=1)
+
+    async def events() -> AsyncIterator[WatchEvent]:
+        yield first
+        yield second
+
+    session = asyncio.create_task(Live(state).follow(events(), resumed=False))
+
+    async def stuck() -> bool:
+        return state.events == 2
+
+    await until(stuck, "the second event is read")
+    await end([session])
+    assert state.version == str(cluster.history[0].version)
+    assert state.intake.read(second, deadline=0.0)[1] is Disposition.APPLIED
     await watching.store.close()
