@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 import yaml
+from packaging.requirements import Requirement
 
 from reverser.config import load_config
 from tests.deploy.render import DEPLOY, ROOT
@@ -46,6 +48,41 @@ def test_it_is_not_root_and_pins_what_it_brings() -> None:
     assert not re.search(r"index-url|https?://", DOCKERFILE)
     version = f"python:{sys.version_info.major}"
     assert version in DOCKERFILE.replace("${PYTHON}", "3.11")
+
+
+def _name(requirement: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s;<>=!~(\[]", requirement, maxsplit=1)[0]).lower()
+
+
+def test_what_others_bring_is_pinned_too() -> None:
+    """Each package that is installed for the product, directly or for another, has one version in the image,
+    and none of them is another than the requirements ask for.
+    """
+    lines = (DEPLOY / "image" / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    pinned = {_name(name): version for name, version in pins.items()}
+    wanted = [
+        line
+        for line in (ROOT / "requirements.txt").read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+    for line in wanted:
+        name, _, version = line.partition("==")
+        assert pinned[_name(name)] == version, line
+    todo = [Requirement(line) for line in wanted]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while todo:
+        requirement = todo.pop()
+        if (key := (_name(requirement.name), frozenset(requirement.extras))) in seen:
+            continue
+        seen.add(key)
+        assert key[0] in pinned, requirement
+        for text in distribution(requirement.name).requires or ():
+            needed = Requirement(text)
+            extras = requirement.extras or {""}
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                todo.append(needed)
+    assert re.search(r"pip install .*--constraint /build/constraints.txt", DOCKERFILE)
 
 
 def test_compose_runs_every_process_with_settings_that_exist() -> None:
