@@ -203,8 +203,8 @@ def test_a_bundle_of_two_thousand_documents_is_edited_in_place() -> None:
     data = b"---\n".join([one] * 2000)
     desired = bundle(4)
     desired["spec"] = {"replicas": 5}
-    started = time.perf_counter()
+    started = time.process_time()
     result = edit_document(data, 1000, desired)
-    assert time.perf_counter() - started < 1.5
+    assert time.process_time() - started < 1.5
     assert result.mode is EditMode.PATCHED
     assert result.data.count(b"replicas: 5") == 1
