@@ -97,6 +97,11 @@ def save(visitor: Visitor, message: str) -> None:
     visitor.see("text=was created")
 
 
+def request_of(visitor: Visitor, message: str) -> Any:
+    """The link to a request on the page of its target, once it is there."""
+    return visitor.see(f'#live li:has-text("{message}") a[id^=request-]')
+
+
 def pushed(space: Workspace, message: str) -> None:
     """Wait for the commit on the remote."""
     until(lambda: message in space.subjects(), f"the commit {message!r} is on the remote", SECONDS)
@@ -211,7 +216,7 @@ def _saves(scene: Scene, visitor: Visitor) -> None:
     target_page(visitor, space)
     visitor.see(f"text=Open window of {OLGA}")
     save(visitor, "Menu for spring")
-    visitor.see("#live a[id^=request-]").click()
+    request_of(visitor, "Menu for spring").click()
     state(visitor, "committed and pushed")
     facts = visitor.see(".gr-facts").inner_text()
     assert OLGA in facts and "closed because a CommitRequest asked for it" in facts
@@ -235,7 +240,7 @@ def _finds(scene: Scene, visitor: Visitor) -> None:
     target_page(visitor, space)
     visitor.see("text=Open window of bob")
     save(visitor, "Menu of somebody else")
-    visitor.see("#live a[id^=request-]").click()
+    request_of(visitor, "Menu of somebody else").click()
     state(visitor, "nothing was committed: the open window holds the changes of another author")
     scene.lab.person(OLGA).set(space, "menu", "3")
     target_page(visitor, space)
