@@ -45,7 +45,16 @@ _MEASURED = re.compile(r" after \d+ (?:ms|milliseconds)\b")
 _PROGRESS = re.compile(
     r"(remote: )?([A-Z][a-z]+ [a-z]+: +\d+(%|, done)|Delta compression using |Total \d+ \(delta )"
 )
-_ALARMS = ("IT IS POSSIBLE THAT", "Someone could be eavesdropping", "It is also possible that")
+_ASKED_IN_VAIN = re.compile(r"fatal: could not read (?:Username|Password) for '([^']*)'.*")
+_HANDED_FILE = re.compile(r" in /proc/\d+/fd/\d+(?::\d+)?")
+_ALARMS = (
+    "IT IS POSSIBLE THAT",
+    "Someone could be eavesdropping",
+    "It is also possible that",
+    "error: unable to read askpass response",
+    "remove with:",
+    "ssh-keygen -f ",
+)
 
 
 def list_remote(remote: Remote, *, deadlines: Deadlines = DEFAULT_DEADLINES) -> RemoteRefs:
@@ -102,10 +111,12 @@ def unavailable(what: str, remote: Remote, stderr: bytes) -> RemoteUnavailable:
 
 def words_of(remote: Remote, stderr: bytes) -> str:
     """What git and ssh said, as one redacted line: without ssh's banner, which would leave no room for the
-    fingerprint that it announces, and without progress and measured times, so that the cause comes first and
-    reads the same as long as it is the same."""
+    fingerprint that it announces, and without progress, measured times and the files that we handed over, so
+    that the cause comes first and reads the same as long as it is the same. A refused login is said as such:
+    git tells only that nobody was there to type another one."""
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if not line.startswith("@")]
     lines = [line.rstrip() for line in lines if not _PROGRESS.match(line)]
-    alarms = [line for line in lines if not line.startswith(_ALARMS)]
-    text = _MEASURED.sub("", " ".join(alarms or lines))
+    alarms = [line for line in lines if not line.lstrip().startswith(_ALARMS)]
+    plain = [_ASKED_IN_VAIN.sub(r"\1 wants a login and takes none that it was given", line) for line in alarms]
+    text = _HANDED_FILE.sub("", _MEASURED.sub("", " ".join(plain or lines)))
     return redact(text, remote.secrets, limit=500) or "no reason given"

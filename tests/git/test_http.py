@@ -95,6 +95,8 @@ def test_wrong_login_is_no_leak(server: GitHttp, tmp_path: Path) -> None:
     with pytest.raises(RemoteUnavailable) as caught:
         write(remote, tmp_path / "c")
     assert TOKEN not in str(caught.value)
+    assert "wants a login and takes none that it was given" in str(caught.value)
+    assert "askpass" not in str(caught.value)
     server.basic = ("bot", TOKEN)
     write(remote, tmp_path / "c")
     for file in (tmp_path / "c").rglob("*"):
