@@ -117,6 +117,8 @@ def words_of(remote: Remote, stderr: bytes) -> str:
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if not line.startswith("@")]
     lines = [line.rstrip() for line in lines if not _PROGRESS.match(line)]
     alarms = [line for line in lines if not line.lstrip().startswith(_ALARMS)]
-    plain = [_ASKED_IN_VAIN.sub(r"\1 wants a login and takes none that it was given", line) for line in alarms]
+    plain = [
+        _ASKED_IN_VAIN.sub(r"\1 wants a login and takes none that it was given", line) for line in alarms
+    ]
     text = _HANDED_FILE.sub("", _MEASURED.sub("", " ".join(plain or lines)))
     return redact(text, remote.secrets, limit=500) or "no reason given"
