@@ -25,6 +25,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "acceptance: runs with --acceptance, as `make acceptance` does")
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are named by their place: compressed ones hold the time at which a process made them."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `make acceptance` runs. Every test has the same name in every process."""
     unstable = [item.nodeid for item in items if " at 0x" in item.nodeid]
