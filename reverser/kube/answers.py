@@ -98,6 +98,10 @@ def _status_of(body: bytes) -> Mapping[str, Any]:
 
 def _message(what: str, code: int, reason: str, text: str) -> str:
     head = " ".join(part for part in (str(code) if code else "", reason) if part) or "error"
+    if code >= 500 or not code:
+        # What a server could not handle it may quote whole, a Secret's data too: the words before it say why.
+        text, quoted, _ = text.partition("{")
+        text += "..." if quoted else ""
     tail = f": {text[:MESSAGE_LIMIT]}" if text else ""
     return f"{what}: the API server answered {head}{tail}"
 

@@ -90,3 +90,12 @@ def test_a_body_that_is_no_status_still_makes_an_error() -> None:
     error = http_error("GET /x", 502, b"<html>" + b"x" * 5000)
     assert isinstance(error, KubeUnavailable)
     assert len(str(error)) < 1200
+
+
+@pytest.mark.parametrize("code", [0, 500])
+def test_an_object_that_a_server_quotes_is_not_repeated(code: int) -> None:
+    """O-LEAK: a server that fails on an object may print it; its body reaches no log and no status."""
+    said = 'unable to decode: &v1.Secret{Data:map[string][]byte{"k":[]byte{0x70}}}'
+    error = status_error("watch of secrets", {"reason": "InternalError", "message": said}, code=code)
+    assert "unable to decode: &v1.Secret..." in str(error)
+    assert "0x70" not in str(error)
