@@ -88,10 +88,11 @@ class Live:
         kind = kind if kind in {"added", "modified", "deleted", "bookmark"} else "other"
         metrics.EVENTS.labels(*self._labels, self._scope, kind, outcome).inc()
         self._state.events += 1
+        if kind == "bookmark":
+            return  # the server's word that nothing happened
         now = time()
         self._state.last_event_ms = int(now * 1000)
-        if kind != "bookmark":
-            self._state.rate.note(now)
+        self._state.rate.note(now)
 
     async def _put(self, item: Item) -> None:
         version = item.resource_version

@@ -88,6 +88,14 @@ async def test_cursor_keys_keep_up(bench: Bench, cluster: Cluster) -> None:
     await eventually(kept_up, "a bookmark moves the cursor")
     assert before < int(await bench.store.client.get(key))
     assert await bench.journal().events() == []
+    cluster.create("y", v="1")
+
+    async def told() -> bool:
+        return any(record.last_event_ms for record in (await bench.store.read_streams(uid)).values())
+
+    await eventually(told, "the stream tells of its last event")
+    (record,) = (await bench.store.read_streams(uid)).values()
+    assert record.hourly_events == 1
 
 
 async def test_a_rule_that_comes_back_resumes(bench: Bench, cluster: Cluster) -> None:
