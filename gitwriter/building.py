@@ -30,7 +30,7 @@ from gitwriter.verdicts import refused_verdict, symlink_verdict
 from gitwriter.windows import ClosedWindow, Unit, paths_overlap
 from reverser.errors import LostRace, RefusedError, StalledError
 from reverser.sparing import Sparing
-from reverser.store.model import Frozen, PathVerdict, Settlement, StagedObject, SweepEntry
+from reverser.store.model import EventEntry, Frozen, PathVerdict, Settlement, StagedObject, SweepEntry
 
 if TYPE_CHECKING:
     from gitwriter.attempt import Edges
@@ -40,6 +40,7 @@ _LINES = Sparing(lines=1, seconds=10)
 
 RETRY_REFUSED_MS = 60_000
 STAGED_AT_ONCE = 500
+TEXTS_AT_ONCE = 1000
 ATTEMPT_BYTES = 48 * 1024 * 1024
 
 
@@ -197,8 +198,7 @@ class Builder:
         """What is to be written; None where a replay's staging is missing or incomplete (J5)."""
         uid = unit.boundary.target.uid
         if isinstance(unit, ClosedWindow):
-            events = [folded.event for folded in unit.events]
-            return window_work(events, prune=frozen.prune, generation=generation)
+            return window_work(self._events(unit), prune=frozen.prune, generation=generation)
         sweep = unit.sweep
         names = self._store.staged_names(self._edges.branch, sweep.replay_id)
         if names is None or len(names) != sweep.count:
@@ -211,6 +211,20 @@ class Builder:
             generation=generation,
             known_blob=comparison.known_blob,
         )
+
+    def _events(self, unit: ClosedWindow) -> list[EventEntry]:
+        """A window's changes with their texts, which are in memory from here until its commit is made."""
+        texts: list[bytes] = []
+        ids = [folded.id for folded in unit.events]
+        while len(texts) < len(ids):
+            page = self._store.read_texts(self._edges.branch, ids[len(texts) : len(texts) + TEXTS_AT_ONCE])
+            if not page:
+                raise LostRace("a change vanished from the journal while its window was written")
+            texts.extend(page)
+        return [
+            dataclasses.replace(folded.event, body=text)
+            for folded, text in zip(unit.events, texts, strict=True)
+        ]
 
     def _pages(self, sweep: SweepEntry, names: Sequence[str]) -> Iterator[list[StagedObject]]:
         """The objects of a replay in order, a few megabytes at a time."""

@@ -175,7 +175,7 @@ class BranchWriter:
         memory.entries = [stored for stored in memory.entries if stored.id in alive]
         # What is appended meanwhile is for the next plan: giving the lease back makes the branch due for it.
         while ids and (not memory.entries or memory.entries[-1].id != ids[-1]):
-            batch = self._store.read_entries(branch, self._last_read())
+            batch = self._store.read_entries(branch, self._last_read(), texts=False)
             memory.entries.extend(batch)
             if not batch or batch[-1].id not in alive:
                 break

@@ -170,7 +170,7 @@ class _Planner:
         window = self.window
         window.events.append((stored.id, event))
         window.last = at
-        window.size += len(event.body)
+        window.size += stored.text
         window.weight += stored.size
         if window.silence <= 0:
             self.close(CloseReason.COMMIT_WINDOW_ZERO, at)
@@ -391,7 +391,7 @@ def _finalized(by_id: Mapping[str, Stored], boundaries: Sequence[Boundary]) -> l
                 fold(events),
                 attach=attach,
                 finalized=True,
-                size=sum(len(event.body) for _, event in events),
+                size=sum(stored.text for stored in entries),
                 weight=sum(stored.size for stored in entries),
             )
         )

@@ -105,13 +105,30 @@ def forget_branch(branch: BranchKey, fence: Fence) -> Call[bool]:
     )
 
 
-def read_entries(branch: BranchKey, after_id: str = "", max_bytes: int = READ_BYTES) -> Call[list[Stored]]:
-    """Unsettled entries after ``after_id`` in order, at least one if any, about ``max_bytes`` of them."""
+def read_entries(
+    branch: BranchKey, after_id: str = "", max_bytes: int = READ_BYTES, *, texts: bool = True
+) -> Call[list[Stored]]:
+    """Unsettled entries after ``after_id`` in order, at least one if any, about ``max_bytes`` of them.
+
+    Without ``texts`` events come with an empty body: a plan needs their lengths alone (``Stored.text``).
+    """
     return Call(
         script="read_entries",
         keys=(keys.journal(branch),),
-        args=(after_id, max_bytes),
+        args=(after_id, max_bytes, int(texts)),
         decode=lambda reply: [unpack(ident, fields) for ident, fields in reply],
+    )
+
+
+def read_texts(branch: BranchKey, ids: Sequence[str], max_bytes: int = READ_BYTES) -> Call[list[bytes]]:
+    """The bodies of these events in order, at least one, about ``max_bytes`` of them; fewer too where one of
+    the entries is gone.
+    """
+    return Call(
+        script="read_texts",
+        keys=(keys.journal(branch),),
+        args=(max_bytes, *ids),
+        decode=list,
     )
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import orjson
@@ -20,12 +20,16 @@ from reverser.errors import NewerVersion
 from reverser.store import keys
 from reverser.store.model import (
     AttachEntry,
+    Author,
     Entry,
     EventEntry,
     RetireEntry,
+    Scope,
     StagedObject,
     Stored,
     SweepEntry,
+    TargetRef,
+    TypeRef,
     UnsealedEntry,
     digest_field,
 )
@@ -39,6 +43,7 @@ _KINDS: dict[str, type[Entry]] = {
     "retire": RetireEntry,
     "unsealed": UnsealedEntry,
 }
+_REPEATED = frozenset({TargetRef, Scope, TypeRef, Author})
 _NAMES = {cls: name for name, cls in _KINDS.items()}
 
 OVERHEAD = 64
@@ -68,6 +73,12 @@ def loads(cls: type[T], text: bytes | str) -> T:
     return cast(T, _reader(cast(Hashable, cls))(orjson.loads(text)))
 
 
+@lru_cache(maxsize=1024)
+def _kept_once(value: Hashable) -> Hashable:
+    """Of equal values one: what thousands of waiting entries have in common is in memory once."""
+    return value
+
+
 def _same(data: Any) -> Any:
     return data
 
@@ -79,6 +90,7 @@ def _reader(hint: Hashable) -> Callable[[Any], Any]:
         hints = get_type_hints(hint)
         names = {f.name for f in dataclasses.fields(hint)}
         readers = {name: _reader(hints[name]) for name in names}
+        repeated = hint in _REPEATED
         converted = [(name, read) for name, read in readers.items() if read is not _same]
 
         def build(data: Any) -> Any:
@@ -87,7 +99,8 @@ def _reader(hint: Hashable) -> Callable[[Any], Any]:
             for name, read in converted:
                 if name in data:
                     data[name] = read(data[name])
-            return hint(**data)
+            value: Any = hint(**data)
+            return _kept_once(value) if repeated else value
 
         return build
     if origin in (Union, types.UnionType):
@@ -164,7 +177,8 @@ def unpack(ident: bytes, fields: Sequence[bytes]) -> Stored:
     elif cls is SweepEntry:
         values.update(first=data[b"f"] == b"1", count=int(data[b"c"]), released_hold=data[b"h"].decode())
     entry = _reader(cast(Hashable, cls))(values)
-    return Stored(ident.decode(), entry, int(data[b"n"]))
+    text = int(data.get(b"t", len(data.get(b"b", b""))))
+    return Stored(ident.decode(), entry, int(data[b"n"]), text)
 
 
 def staged_field(namespace: str, name: str) -> str:

@@ -266,6 +266,8 @@ class Stored:
     id: str
     entry: Entry
     size: int = 0
+    text: int = 0
+    """Bytes of an event's body, also where the body was not read along."""
 
     @property
     def time_ms(self) -> int:

@@ -82,6 +82,21 @@ def test_an_attempt_holds_a_bounded_part(world: World, monkeypatch: pytest.Monke
     assert world.git.problems() == ""
 
 
+def test_what_waits_is_held_without_its_text(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F16: behind a dead remote a full journal costs a writer little; a window's texts come in pages."""
+    monkeypatch.setattr(building, "TEXTS_AT_ONCE", 2)
+    world.set_window("60s")
+    for number in range(5):
+        world.event(f"c{number}", "x" * 1000)
+    world.write()
+    waiting = world.runtime._memories[world.branch.id].entries
+    assert [stored.text > 1000 for stored in waiting] == [True] * 5
+    assert [getattr(stored.entry, "body", None) for stored in waiting] == [b""] * 5
+    shutdown_write(world)
+    files = [world.git.read(f"live/shop/configmaps/c{number}.yaml") or b"" for number in range(5)]
+    assert [b"x" * 1000 in file for file in files] == [True] * 5
+
+
 def test_a_text_reads_as_its_object() -> None:
     """Whatever is asked of several in turn."""
     objects = [configmap(name, name) for name in "ab"]

@@ -324,3 +324,18 @@ def test_what_went_away_inside_a_replay_is_unstaged(world: World):
     assert world.sweep("r1", [], count=1) is AppendStatus.OK
     assert world.store.read_staging(BRANCH, "r1") == staged("b", body=b"z" * 500)
     assert 500 < world.store.read_unsettled_bytes(BRANCH)[TARGET.uid] < 1500
+
+
+def test_a_plan_reads_no_texts(world: World):
+    """J8, J9: what a dead remote lets pile up is planned on by its lengths; texts are read to be written."""
+    bodies = [b"a" * 300, b"", b"c" * 500]
+    world.append(*(event(f"x{n}", body) for n, body in enumerate(bodies)), unsealed())
+    whole = world.store.read_entries(BRANCH)
+    bare = world.store.read_entries(BRANCH, texts=False)
+    assert [stored.entry for stored in bare] == [*(event(f"x{n}", b"") for n in range(3)), unsealed()]
+    assert [(s.id, s.size, s.text) for s in bare] == [(s.id, s.size, s.text) for s in whole]
+    assert [stored.text for stored in bare] == [300, 0, 500, 0]
+    ids = [stored.id for stored in bare[:3]]
+    assert world.store.read_texts(BRANCH, ids) == bodies
+    assert world.store.read_texts(BRANCH, ids, 200) == bodies[:1]
+    assert world.store.read_texts(BRANCH, [*ids[:1], "1-1", ids[2]]) == bodies[:1]

@@ -53,7 +53,8 @@ class Journal:
         ms = T0 + round(at * 1000)
         taken = [int(stored.id.split("-")[1]) for stored in self.entries if stored.time_ms == ms]
         ident = f"{ms}-{max(taken, default=-1) + 1}"
-        self.entries.append(Stored(ident, entry, size))  # type: ignore[arg-type]
+        text = len(getattr(entry, "body", b""))
+        self.entries.append(Stored(ident, entry, size, text))  # type: ignore[arg-type]
         return ident
 
     def event(

@@ -1,4 +1,5 @@
--- Entries after an id until a number of bytes is reached (at least one). KEYS stream   ARGV after id, bytes
+-- Entries after an id until a number of bytes is reached (at least one); without texts an event's text is left
+-- out and its length told instead. KEYS stream   ARGV after id, bytes, texts (1 or 0)
 local out, bytes, from = {}, 0, '-'
 if ARGV[1] ~= '' then from = '(' .. ARGV[1] end
 while true do
@@ -6,8 +7,14 @@ while true do
   for _, entry in ipairs(page) do
     if #out > 0 and bytes >= tonumber(ARGV[2]) then return out end
     out[#out + 1] = entry
-    for i = 1, #entry[2], 2 do
-      if entry[2][i] == 'n' then bytes = bytes + tonumber(entry[2][i + 1]) end
+    local fields = entry[2]
+    for i = 1, #fields, 2 do
+      if fields[i] == 'n' then bytes = bytes + tonumber(fields[i + 1]) end
+      if fields[i] == 'b' and ARGV[3] == '0' then
+        fields[#fields + 1] = 't'
+        fields[#fields + 1] = tostring(#fields[i + 1])
+        fields[i + 1] = ''
+      end
     end
   end
   if #page < 256 then return out end
