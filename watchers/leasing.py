@@ -150,9 +150,10 @@ class LeaseManager:
         await self._store.heartbeat(
             HEARTBEAT_KIND, self._ident, dict(self._info()), int(self._timing.lease) or 1
         )
-        for uid, fence in list(self._held.items()):
-            if not await self._store.renew_lease(LeaseKind.TARGET, uid, fence, ttl):
-                await self._take_again(uid)
+        if not self._held:
+            return
+        for uid in await self._store.renew_leases(LeaseKind.TARGET, dict(self._held), ttl):
+            await self._take_again(uid)
 
     async def _take_again(self, uid: str) -> None:
         fence = await self._acquire(uid)

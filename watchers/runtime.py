@@ -34,6 +34,7 @@ from watchers.hooks import AuthorResolver, NullSealer, Sealer
 from watchers.informers import Informer
 from watchers.kinds import OwnKinds
 from watchers.leasing import LeaseManager
+from watchers.looks import Looks
 from watchers.registry import Registry
 from watchers.serverwatch import ServerWatch
 from watchers.shardstate import StreamingMemory
@@ -76,6 +77,7 @@ class WatcherRuntime:
         self._env = Environment(
             kube=kube,
             store=store,
+            looks=Looks(store),
             config=config,
             kinds=self.kinds,
             catalog=self.catalog,

@@ -33,6 +33,7 @@ from watchers.catalog import Catalog
 from watchers.hooks import AuthorResolver, Sealer, Unsealed
 from watchers.intake import Intake
 from watchers.kinds import OwnKinds
+from watchers.looks import Looks, until_next
 from watchers.noop import NoopCache
 from watchers.registry import Registry
 from watchers.rules import resolve
@@ -57,6 +58,7 @@ class Environment:
 
     kube: AsyncKube
     store: AsyncStore
+    looks: Looks
     config: Config
     kinds: OwnKinds
     catalog: Catalog
@@ -74,6 +76,15 @@ class _Known:
     rules: tuple[WatchRule, ...]
     running: Mapping[str, str]
     table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Printed:
+    """The shards of a table with their fingerprints, and under what those were made."""
+
+    table: Table
+    under: tuple[object, ...]
+    shards: Mapping[Scope, tuple[ShardSpec, str]]
 
 
 @dataclass(slots=True)
@@ -111,6 +122,7 @@ class TargetRunner:
         self._sealed_at, self._sealed_spec = -1e9, -1
         self._adopted = False
         self._known: _Known | None = None
+        self._printed: _Printed | None = None
         self._regained = False
         self.branch: BranchKey | None = None
         """The branch of an open gate, else None."""
@@ -176,7 +188,8 @@ class TargetRunner:
             except Exception:
                 log.exception("%s: a bug while looking at its watches; they go on as they are", self._name)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._env.timing.renew):
+                pause = until_next(asyncio.get_running_loop().time(), self._env.timing.renew)
+                async with asyncio.timeout(pause):
                     await self._wake.wait()
 
     async def _look(self) -> None:
@@ -185,7 +198,7 @@ class TargetRunner:
         if target is None:
             return
         self.target = target
-        look = await self._env.store.look_at_target(self.ref.uid)
+        look = await self._env.looks.look(self.ref.uid)
         gate = look.gate
         if gate is None or not gate.open or gate.branch is None:
             self.branch = None
@@ -250,7 +263,7 @@ class TargetRunner:
         self._seals.recipients, self._seals.generation = recipients, generation
 
     async def _apply(self, table: Table, gate: Gate) -> None:
-        wanted = {spec.scope: (spec, self._fingerprint(spec, gate)) for spec in table.shards}
+        wanted = self._wanted(table, gate)
         unwanted = [scope for scope in self._shards if scope not in wanted]
         await self._stop_shards(unwanted, drain=True, forget=True)
         for scope in unwanted:
@@ -286,9 +299,19 @@ class TargetRunner:
         self._regained = False
         return lost
 
-    def _fingerprint(self, spec: ShardSpec, gate: Gate) -> str:
-        """Everything under which a cursor of this shard is valid (J4)."""
+    def _wanted(self, table: Table, gate: Gate) -> Mapping[Scope, tuple[ShardSpec, str]]:
+        """The shards that should run, each with its fingerprint."""
         provider = self._env.kinds.provider(self.target.meta.namespace, self.target.provider)
+        url = provider.url if provider is not None else ""
+        under = (gate.branch, gate.path, url, self._seals.generation)
+        known = self._printed
+        if known is None or known.table is not table or known.under != under:
+            shards = {spec.scope: (spec, self._fingerprint(spec, gate, url)) for spec in table.shards}
+            known = self._printed = _Printed(table, under, shards)
+        return known.shards
+
+    def _fingerprint(self, spec: ShardSpec, gate: Gate, url: str) -> str:
+        """Everything under which a cursor of this shard is valid (J4)."""
         parts: Mapping[str, object] = {
             "operations": sorted(spec.operations),
             "namespaces": {name: sorted(ops) for name, ops in sorted(spec.namespace_operations.items())},
@@ -297,7 +320,7 @@ class TargetRunner:
             "version": spec.type.version,
             "recipients": self._seals.generation if spec.sensitive else -1,
             "sealed": spec.sensitive,
-            "url": provider.url if provider is not None else "",
+            "url": url,
             "branch": str(gate.branch),
             "path": gate.path,
         }

@@ -8,7 +8,7 @@ repeat the call, every one of them is safe to repeat. A script error is a bug an
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import redis
@@ -30,7 +30,7 @@ from redis.retry import Retry
 from reverser.errors import SettingsInvalid, StoreUnavailable
 from reverser.store import appends, attribution, branches, leases, processes, settling, targets
 from reverser.store.address import awaiting_pool, blocking_pool
-from reverser.store.calls import Call, script
+from reverser.store.calls import Argument, Call, script
 from reverser.store.hints import AsyncHints, Hints
 from reverser.store.refusals import install as install_refusals
 
@@ -93,6 +93,11 @@ def _unavailable(error: Exception) -> StoreUnavailable:
     )
 
 
+def _evaluation(call: Call[Any]) -> tuple[Argument, ...]:
+    """The command that runs a call's script, which the server may not know yet."""
+    return ("EVALSHA", script(call.script).sha, len(call.keys), *call.keys, *call.args)
+
+
 def _options(deadline_s: float) -> dict[str, Any]:
     # Callers queue for a connection rather than fail, as long as the deadline allows. The one silent second
     # try that goes with it lets a pooled connection outlive a restart of Redis.
@@ -148,6 +153,7 @@ class Store:
 
     acquire_lease = _Blocking(leases.acquire_lease)
     renew_lease = _Blocking(leases.renew_lease)
+    renew_leases = _Blocking(leases.renew_leases)
     release_lease = _Blocking(leases.release_lease)
     verify_fence = _Blocking(leases.verify_fence)
     verify_branch = _Blocking(leases.verify_branch)
@@ -187,7 +193,7 @@ class Store:
     withdrawn = _Blocking(settling.withdrawn)
     read_outcomes = _Blocking(settling.read_outcomes)
 
-    look_at_target = _Blocking(targets.look_at_target)
+    look_at_targets = _Blocking(targets.look_at_targets)
     read_marks = _Blocking(targets.read_marks)
     raise_wanted = _Blocking(targets.raise_wanted)
     park = _Blocking(targets.park)
@@ -254,6 +260,23 @@ class Store:
         except UNAVAILABLE as error:
             raise _unavailable(error) from error
 
+    def run_all(self, calls: Sequence[Call[T]]) -> list[T]:
+        """Send many calls at once, which are not one step for that. Raises StoreUnavailable likewise."""
+        sent = self.client.pipeline(transaction=False)
+        for call in calls:
+            sent.execute_command(*(call.command or _evaluation(call)))
+        try:
+            replies = sent.execute(raise_on_error=False)
+            for reply in replies:
+                if isinstance(reply, Exception) and not isinstance(reply, NoScriptError):
+                    raise reply
+        except UNAVAILABLE as error:
+            raise _unavailable(error) from error
+        return [
+            self.run(call) if isinstance(reply, NoScriptError) else call.decode(reply)
+            for call, reply in zip(calls, replies, strict=True)
+        ]
+
     def check_server(self) -> list[str]:
         """Warnings about the server's settings; refuses (SettingsInvalid) one that may evict the journal."""
         try:
@@ -291,6 +314,7 @@ class AsyncStore:
 
     acquire_lease = _Awaiting(leases.acquire_lease)
     renew_lease = _Awaiting(leases.renew_lease)
+    renew_leases = _Awaiting(leases.renew_leases)
     release_lease = _Awaiting(leases.release_lease)
     verify_fence = _Awaiting(leases.verify_fence)
     verify_branch = _Awaiting(leases.verify_branch)
@@ -330,7 +354,7 @@ class AsyncStore:
     withdrawn = _Awaiting(settling.withdrawn)
     read_outcomes = _Awaiting(settling.read_outcomes)
 
-    look_at_target = _Awaiting(targets.look_at_target)
+    look_at_targets = _Awaiting(targets.look_at_targets)
     read_marks = _Awaiting(targets.read_marks)
     raise_wanted = _Awaiting(targets.raise_wanted)
     park = _Awaiting(targets.park)

@@ -7,6 +7,7 @@ Asking again with the same token extends the lease, so a timed-out call can simp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from reverser.store import keys
@@ -38,10 +39,20 @@ def acquire_lease(kind: LeaseKind, id: str, token: str, ttl_ms: int, holder: str
 def renew_lease(kind: LeaseKind, id: str, fence: Fence, ttl_ms: int) -> Call[bool]:
     """Extend it; False when it is another's or ran out: stop at once."""
     return Call(
-        script="renew_lease",
+        script="renew_leases",
         keys=(keys.lease(kind, id),),
-        args=(fence.token, fence.number, ttl_ms),
-        decode=truth,
+        args=(ttl_ms, fence.token, fence.number),
+        decode=lambda reply: truth(reply[0]),
+    )
+
+
+def renew_leases(kind: LeaseKind, held: Mapping[str, Fence], ttl_ms: int) -> Call[list[str]]:
+    """Extend several at once; answers the ids of those that are another's or ran out: stop those."""
+    return Call(
+        script="renew_leases",
+        keys=tuple(keys.lease(kind, id) for id in held),
+        args=(ttl_ms, *(part for fence in held.values() for part in (fence.token, fence.number))),
+        decode=lambda reply: [id for id, kept in zip(held, reply, strict=True) if not truth(kept)],
     )
 
 

@@ -66,22 +66,23 @@ def _marks(target_uid: str, reply: Any) -> dict[Scope, Marks]:
     }
 
 
-def look_at_target(target_uid: str) -> Call[TargetLook]:
-    """Gate, marks and skipped objects of one target in one question: each is asked for all the time."""
+def look_at_targets(target_uids: Sequence[str]) -> Call[list[TargetLook]]:
+    """Gate, marks and skipped objects of these targets in one question: they are asked for all the time."""
 
-    def decode(reply: Any) -> TargetLook:
+    def decode(uid: str, reply: Any) -> TargetLook:
         gate, marks, skipped = reply
         return TargetLook(
             gate=None if gate is None else loads(Gate, gate),
-            marks=_marks(target_uid, marks),
+            marks=_marks(uid, marks),
             skipped=Skipped() if skipped is None else loads(Skipped, skipped),
         )
 
+    parts = (keys.target_part(uid, part) for uid in target_uids for part in ("marks", "path"))
     return Call(
-        script="look_at_target",
-        keys=(keys.GATES, keys.target_part(target_uid, "marks"), keys.target_part(target_uid, "path")),
-        args=(target_uid,),
-        decode=decode,
+        script="look_at_targets",
+        keys=(keys.GATES, *parts),
+        args=tuple(target_uids),
+        decode=lambda reply: [decode(uid, one) for uid, one in zip(target_uids, reply, strict=True)],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from reverser.store import Store
+from reverser.store import Store, keys
 from reverser.store.model import Fence, LeaseKind
 
 KIND = LeaseKind.TARGET
@@ -70,3 +70,15 @@ def test_an_expired_lease_is_not_shown(store: Store):
     store.client.delete("gitops-reverser:lease:v1:target:t")
     assert store.lease_holders(KIND) == {"a:b": "pod-1"}
     assert store.lease_holders(LeaseKind.BRANCH) == {}
+
+
+def test_several_are_renewed_at_once(store: Store):
+    """Those that ran out or are another's are named; the others are extended, each on its own."""
+    held = {name: store.acquire_lease(KIND, name, f"token-{name}", 5_000, "me") for name in "abc"}
+    store.client.delete(keys.lease(KIND, "b"))
+    fences = {name: fence for name, fence in held.items() if fence is not None}
+    fences["c"] = Fence("another", fences["c"].number)
+    assert store.renew_leases(KIND, fences, 60_000) == ["b", "c"]
+    left = [store.client.pttl(keys.lease(KIND, name)) for name in "ac"]
+    assert left[0] > 50_000
+    assert 0 < left[1] <= 5_000

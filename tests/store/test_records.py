@@ -57,13 +57,14 @@ def test_gates_streams_verdicts_and_health_come_back(store: Store):
 
 def test_one_look_tells_the_same_as_three(store: Store):
     """Gate, marks and skipped objects of a target, asked for at once; nothing of another target."""
-    empty = store.look_at_target("uid-a")
+    (empty,) = store.look_at_targets(["uid-a"])
     assert (empty.gate, empty.marks, empty.skipped) == (None, {}, Skipped())
     store.write_gate("uid-a", Gate(True, 3, BRANCH, "live", ""))
     store.write_gate("uid-b", Gate(False, 1, reason="Suspended"))
     store.raise_wanted([SCOPE])
     store.write_skipped("uid-a", Skipped((SkippedObject("configmaps", "shop", "a", "Anchored", "why"),), 2))
-    look = store.look_at_target("uid-a")
+    other, look = store.look_at_targets(["uid-b", "uid-a"])
+    assert (other.gate, other.marks, other.skipped) == (store.read_gate("uid-b"), {}, Skipped())
     assert look.gate == store.read_gate("uid-a") is not None
     assert look.marks == store.read_marks("uid-a")
     assert look.marks[SCOPE].needs_replay
