@@ -37,6 +37,10 @@ class Commit(models.Model):
             models.Index(fields=("author_name",), name="history_commit_author"),
             models.Index(fields=("author_email",), name="history_commit_email"),
             models.Index(fields=("target_namespace", "target_name", "-pushed_at")),
+            # Without the last column SQLite would read the whole namespace for a target that seldom commits.
+            models.Index(
+                fields=("target_namespace", "target_name", "-pushed_at", "-id"), name="history_commit_target"
+            ),
             models.Index(fields=("target_namespace", "-pushed_at", "-id"), name="history_commit_namespace"),
         )
 

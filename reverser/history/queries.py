@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import CharField, Count, OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Cast, Substr
+from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum, Value
 
 from reverser.history.models import Commit, CommitObject, Incident, SaveRequest, TargetState
 
@@ -45,17 +44,17 @@ def latest_commits(targets: Iterable[TargetState]) -> dict[tuple[str, str], Comm
 def hours(now: datetime, count: int = 24) -> list[Hour]:
     """Commits and changes of the last ``count`` hours, oldest first, empty hours included."""
     first = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=count - 1)
-    # The first thirteen characters of a stored time are its hour, on both databases.
-    rows = (
-        Commit.objects.filter(pushed_at__gte=first)
-        .annotate(hour=Substr(Cast("pushed_at", CharField()), 1, 13))
-        .values_list("hour")
-        .annotate(commits=Count("pk"), changes=Sum("changes_total"))
+    starts = [first + timedelta(hours=step) for step in range(count)]
+    # A range of the index for each hour: to group by what is computed sorts all commits of the day.
+    parts = [
+        Commit.objects.filter(pushed_at__gte=start, pushed_at__lt=start + timedelta(hours=1))
         .order_by()
-    )
-    found = {hour: (commits, changes or 0) for hour, commits, changes in rows}
-    starts = (first + timedelta(hours=step) for step in range(count))
-    return [Hour(start, *found.get(start.strftime("%Y-%m-%d %H"), (0, 0))) for start in starts]
+        .values(place=Value(place))
+        .annotate(commits=Count("*"), changes=Sum("changes_total"))
+        for place, start in enumerate(starts)
+    ]
+    found = parts[0].union(*parts[1:], all=True).values_list("place", "commits", "changes")
+    return [Hour(starts[place], commits, changes or 0) for place, commits, changes in sorted(found)]
 
 
 def recent_changes(target: TargetState, since: datetime) -> dict[str, int]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db import connections
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 
 from reverser.history.models import Commit, CommitObject, CommitText
 
@@ -95,6 +95,18 @@ def having_object(queryset: QuerySet[Commit], **about: str) -> QuerySet[Commit]:
     if few is not None:
         return queryset.filter(pk__in=few)
     return queryset.filter(Exists(found.filter(commit=OuterRef("pk"))))
+
+
+def by_author(queryset: QuerySet[Commit], author: str) -> QuerySet[Commit]:
+    """Commits of whom this is the name, the address or the Kubernetes user."""
+    own = Commit.objects.filter(Q(author_name=author) | Q(author_email=author) | Q(username=author))
+    statement, values = own.order_by().values("pk").query.sql_with_params()
+    few = _few(queryset, statement, list(values))
+    if few is not None:
+        return queryset.filter(pk__in=few)
+    # Asked this way round, SQLite does not fetch and sort all of them by the indexes of the three columns.
+    columns = [F("author_name"), F("author_email"), F("username")]
+    return queryset.alias(asked=Value(author)).filter(asked__in=columns)
 
 
 def _few(queryset: QuerySet[Commit], statement: str, values: list[Any]) -> set[int] | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404
 from django.utils.cache import patch_vary_headers
 from django.utils.dateparse import parse_datetime
@@ -26,7 +26,7 @@ from reverser.dashboard.readings import Reading, current
 from reverser.errors import KubeInvalid, StoreUnavailable
 from reverser.history.models import Commit, TargetState
 from reverser.history.queries import living_targets
-from reverser.history.search import having_object, search_commits
+from reverser.history.search import by_author, having_object, search_commits
 from reverser.kinds.parse import parse_git_provider, parse_watch_rule
 from reverser.kube.paths import own_path
 from reverser.kube.requests import decode_page
@@ -237,7 +237,7 @@ class Commits(Rows):
         if name := self.text("target", NAME):
             rows = rows.filter(target_name=name)
         if author := self.text("author"):
-            rows = rows.filter(Q(author_name=author) | Q(author_email=author) | Q(username=author))
+            rows = by_author(rows, author)
         if uid := self.text("commitRequest", r"[-A-Za-z0-9]{1,64}"):
             rows = rows.filter(request_uid=uid)
         about = {

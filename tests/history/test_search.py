@@ -152,3 +152,35 @@ def test_lists_are_read_by_an_index(rows: object) -> None:
     ):
         plan = queryset[:50].explain()
         assert "history_commit_" in plan.lower() and "b-tree" not in plan.lower(), plan
+
+
+def test_the_commits_of_a_target_have_their_own_index(rows: object) -> None:
+    """A target that seldom commits does not make the database read what others of its namespace did."""
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL chooses by its statistics")
+
+    plan = Commit.objects.filter(target_namespace="shop", target_name="seldom")[:1].explain()
+
+    assert "history_commit_target " in plan and "target_name=?" in plan and "b-tree" not in plan.lower(), plan
+
+
+@pytest.mark.parametrize("few", [0, 2000])
+@pytest.mark.parametrize("order", [("-pushed_at", "-id"), ("changes_total", "id")])
+def test_commits_of_an_author(
+    rows: world.TargetState, monkeypatch: pytest.MonkeyPatch, few: int, order: tuple[str, ...]
+) -> None:
+    """Found by name, address or user, whether they are few or many; many are not sorted for each page."""
+    monkeypatch.setattr(search, "FEW", few)
+    for number, who in enumerate(("author_name", "author_email", "username")):
+        commit = Commit.objects.order_by("id")[number]
+        setattr(commit, who, "carol")
+        commit.save()
+
+    world.commit(3, rows)
+
+    found = search.by_author(Commit.objects.order_by(*order), "carol")
+
+    assert sorted(_numbers(found)) == ["1", "12", "2"]
+    assert not search.by_author(Commit.objects.all(), "nobody")
+    if connection.vendor == "sqlite" and not few:
+        assert "b-tree" not in found.all()[:50].explain().lower()
