@@ -13,7 +13,7 @@ from typing import Any
 
 from gitwriter.windows import TargetSettings, plan_windows
 from reverser.dashboard.overview import branch_of
-from reverser.dashboard.readings import BranchReading, read_branch
+from reverser.dashboard.readings import BranchReading, read_branches
 from reverser.dashboard.verdicts import Verdict, judge, moment, since_of
 from reverser.errors import KubeNotFound, ReverserError, StoreUnavailable
 from reverser.history.models import Commit, Incident, SaveRequest, TargetState
@@ -169,7 +169,7 @@ def _waiting(store: Store, target: TargetState, window_ms: int | None) -> Waitin
     try:
         now_ms = store.time_ms()
         holders, due_ms = store.lease_holders(LeaseKind.BRANCH), store.read_due()
-        branch = read_branch(store, key, holder=holders.get(key.id, ""), due_ms=due_ms.get(key.id, 0))
+        (branch,) = read_branches(store, [key], holders=holders, due_ms=due_ms)
         window, closed, due = (None, 0, None)
         if window_ms is not None and branch.record.entries:
             window, closed, due = _plan(store, target, window_ms, now_ms)

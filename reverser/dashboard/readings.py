@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from reverser.errors import StoreUnavailable
-from reverser.store import Store
-from reverser.store.model import BranchHealth, BranchKey, BranchRecord, LeaseKind
+from reverser.store import Store, branches
+from reverser.store.model import BranchHealth, BranchKey, BranchRecord, LeaseKind, Stored
 
 ENTRY_BYTES = 256 * 1024
+AT_ONCE = 50
+"""Branches; the answers stay in memory together."""
 FRESH_SECONDS = 2.0
 
 T = TypeVar("T")
@@ -57,28 +59,53 @@ class Reading:
     """Watcher by target UID."""
 
 
-def read_branch(store: Store, key: BranchKey, *, holder: str = "", due_ms: int = 0) -> BranchReading:
-    """One branch. Raises StoreUnavailable."""
-    record = store.read_branch(key)
-    oldest: dict[str, int] = {}
-    sizes: Mapping[str, int] = {}
-    if record.entries:
-        for stored in store.read_entries(key, max_bytes=ENTRY_BYTES):
-            oldest.setdefault(stored.entry.target.uid, stored.time_ms)
-        sizes = {uid: size for uid, size in store.read_unsettled_bytes(key).items() if uid and size > 0}
-    return BranchReading(key, record, store.read_branch_health(key), holder, oldest, sizes, due_ms)
+def read_branches(
+    store: Store, keys: Sequence[BranchKey], *, holders: Mapping[str, str], due_ms: Mapping[str, int]
+) -> list[BranchReading]:
+    """Branches in the order of ``keys``; who writes them and when is by ``BranchKey.id``. Some are asked for
+    at once: a question each would cost more than all else of a page. Raises StoreUnavailable.
+    """
+    found = []
+    for start in range(0, len(keys), AT_ONCE):
+        some = keys[start : start + AT_ONCE]
+        records = store.run_all([branches.read_branch(key) for key in some])
+        healths = store.run_all([branches.read_branch_health(key) for key in some])
+        busy = [key for key, record in zip(some, records, strict=True) if record.entries]
+        entries = store.run_all([branches.read_entries(key, "", ENTRY_BYTES, texts=False) for key in busy])
+        oldest = {key: _oldest(waiting) for key, waiting in zip(busy, entries, strict=True)}
+        sizes = dict(zip(busy, store.run_all(list(map(branches.read_unsettled_bytes, busy))), strict=True))
+        for key, record, health in zip(some, records, healths, strict=True):
+            pending = {uid: size for uid, size in sizes.get(key, {}).items() if uid and size > 0}
+            found.append(
+                BranchReading(
+                    key,
+                    record,
+                    health,
+                    holders.get(key.id, ""),
+                    oldest.get(key, {}),
+                    pending,
+                    due_ms.get(key.id, 0),
+                )
+            )
+    return found
+
+
+def _oldest(waiting: Iterable[Stored]) -> dict[str, int]:
+    """The first time of each target; entries come in the order of their times."""
+    found: dict[str, int] = {}
+    for stored in waiting:
+        found.setdefault(stored.entry.target.uid, stored.time_ms)
+    return found
 
 
 def read_all(store: Store) -> Reading:
     """All branches, watchers and leases; a store that is away makes a reading with a problem."""
     try:
-        writers, due = store.lease_holders(LeaseKind.BRANCH), store.read_due()
+        writers, due_ms = store.lease_holders(LeaseKind.BRANCH), store.read_due()
+        now_ms, keys = store.time_ms(), list(store.known_branches())
         return Reading(
-            now_ms=store.time_ms(),
-            branches={
-                key.id: read_branch(store, key, holder=writers.get(key.id, ""), due_ms=due.get(key.id, 0))
-                for key in store.known_branches()
-            },
+            now_ms=now_ms,
+            branches={row.key.id: row for row in read_branches(store, keys, holders=writers, due_ms=due_ms)},
             watchers=store.heartbeats("watcher"),
             workers=store.heartbeats("worker"),
             holders=store.lease_holders(LeaseKind.TARGET),

@@ -30,6 +30,8 @@ async def test_refusals_are_outages(code: str) -> None:
         with pytest.raises(StoreUnavailable, match="disk left"):
             store.run(refusal(code))
         with pytest.raises(StoreUnavailable, match="disk left"):
+            store.run_all([refusal(code)])
+        with pytest.raises(StoreUnavailable, match="disk left"):
             await door.run(refusal(code))
         store.wake_branch(BRANCH)
         assert await door.known_branches() == [BRANCH]
@@ -43,6 +45,8 @@ def test_a_wrong_command_stays_a_bug() -> None:
         store = Store.connect(f"redis://127.0.0.1:{server.port}/0")
         with pytest.raises(ResponseError):
             store.run(refusal("ERR"))
+        with pytest.raises(ResponseError):
+            store.run_all([refusal("ERR")])
         store.close()
 
 
