@@ -156,12 +156,12 @@ def test_lists_are_read_by_an_index(rows: object) -> None:
 
 def test_the_commits_of_a_target_have_their_own_index(rows: object) -> None:
     """A target that seldom commits does not make the database read what others of its namespace did."""
-    if connection.vendor != "sqlite":
-        pytest.skip("PostgreSQL chooses by its statistics")
+    found = Commit.objects.filter(target_namespace="shop", target_name="seldom")[:1]
 
-    plan = Commit.objects.filter(target_namespace="shop", target_name="seldom")[:1].explain()
-
-    assert "history_commit_target " in plan and "target_name=?" in plan and "b-tree" not in plan.lower(), plan
+    assert not found
+    if connection.vendor == "sqlite":  # PostgreSQL chooses by its statistics.
+        plan = found.all().explain()
+        assert "history_commit_target " in plan and "b-tree" not in plan.lower(), plan
 
 
 @pytest.mark.parametrize("few", [0, 2000])
