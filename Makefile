@@ -30,7 +30,7 @@ test: $(STAMP) ## the suite, the core of the end-to-end scenarios included
 	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadgroup
 
 acceptance: $(STAMP) ## every end-to-end scenario, and a short soak; half an hour or more
-	@$(BIN)/python -m pytest tests/e2e tests/soak tests/watchers/test_surroundings.py --acceptance -p no:randomly
+	@$(BIN)/python -m pytest tests/e2e tests/soak tests/watchers/test_surroundings.py tests/git/test_long_history.py --acceptance -p no:randomly
 
 check: $(STAMP) ## formatting, lint, types, layers
 	@$(BIN)/ruff format --check .
