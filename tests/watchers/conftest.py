@@ -126,8 +126,14 @@ def definitions() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def cluster(definitions: list[dict[str, Any]]) -> Iterator[Cluster]:
-    with SandboxServer(bookmark_interval=0.5) as server:
+def bookmark_interval() -> float:
+    """Seconds between two bookmarks of a watch; a module may override it."""
+    return 0.5
+
+
+@pytest.fixture
+def cluster(definitions: list[dict[str, Any]], bookmark_interval: float) -> Iterator[Cluster]:
+    with SandboxServer(bookmark_interval=bookmark_interval) as server:
         made = Cluster(server)
         for definition in definitions:
             made.kube.create(CRD_PATH, definition)

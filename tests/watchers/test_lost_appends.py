@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 import redis
 
-from reverser.sandbox.thread import SandboxServer
 from reverser.store import AsyncStore, keys
 from reverser.store.model import EventEntry, Scope
 from watchers.serverwatch import COMPARISONS, ServerWatch
 
-from .conftest import CRD_PATH, Bench, Cluster, eventually
+from .conftest import Bench, Cluster, eventually
 
 CONFIGMAPS = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]
 
@@ -27,16 +26,9 @@ class Named(AsyncStore):
 
 
 @pytest.fixture
-def cluster(definitions: list[dict[str, Any]]) -> Any:
-    """As usual, but bookmarks come as rarely as from a real API server: they would hide a loss."""
-    with SandboxServer(bookmark_interval=60.0) as server:
-        made = Cluster(server)
-        for definition in definitions:
-            made.kube.create(CRD_PATH, definition)
-        made.namespace("shop")
-        made.provider()
-        yield made
-        made.kube.close()
+def bookmark_interval() -> float:
+    """As rare as those of a real API server: they would hide a loss."""
+    return 60.0
 
 
 async def test_what_the_new_server_lacks_is_read_again(bench: Bench, cluster: Cluster) -> None:
