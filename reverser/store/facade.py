@@ -93,9 +93,11 @@ def _unavailable(error: Exception) -> StoreUnavailable:
     )
 
 
-def _evaluation(call: Call[Any]) -> tuple[Argument, ...]:
-    """The command that runs a call's script, which the server may not know yet."""
-    return ("EVALSHA", script(call.script).sha, len(call.keys), *call.keys, *call.args)
+def _evaluation(call: Call[Any], *, by_text: bool = False) -> tuple[Argument, ...]:
+    """Runs a script: by its digest, or by its text for a server that does not know it."""
+    lua = script(call.script)
+    named = ("EVAL", lua.text) if by_text else ("EVALSHA", lua.sha)
+    return (*named, len(call.keys), *call.keys, *call.args)
 
 
 def _options(deadline_s: float) -> dict[str, Any]:
@@ -250,12 +252,10 @@ class Store:
         try:
             if call.command:
                 return call.decode(self.client.execute_command(*call.command))
-            lua = script(call.script)
-            head = (lua.sha, len(call.keys), *call.keys, *call.args)
             try:
-                reply = self.client.execute_command("EVALSHA", *head)
+                reply = self.client.execute_command(*_evaluation(call))
             except NoScriptError:
-                reply = self.client.execute_command("EVAL", lua.text, *head[1:])
+                reply = self.client.execute_command(*_evaluation(call, by_text=True))
             return call.decode(reply)
         except UNAVAILABLE as error:
             raise _unavailable(error) from error
@@ -411,12 +411,10 @@ class AsyncStore:
         try:
             if call.command:
                 return call.decode(await self.client.execute_command(*call.command))
-            lua = script(call.script)
-            head = (lua.sha, len(call.keys), *call.keys, *call.args)
             try:
-                reply = await self.client.execute_command("EVALSHA", *head)
+                reply = await self.client.execute_command(*_evaluation(call))
             except NoScriptError:
-                reply = await self.client.execute_command("EVAL", lua.text, *head[1:])
+                reply = await self.client.execute_command(*_evaluation(call, by_text=True))
             return call.decode(reply)
         except UNAVAILABLE as error:
             raise _unavailable(error) from error
