@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reverser.kube.lines import WatchEvent
 from reverser.store.model import Author, EventEntry, ObjectRef, Operation, Scope, TargetRef, TypeRef
 from watchers.buffer import Item, ShardBuffer
 from watchers.hooks import EventFacts
+from watchers.live import Live
 
-from .conftest import Bench, Cluster, eventually
+from .conftest import FAST, Bench, Cluster, eventually
+from .steps import FakeCluster, Watching, bookmark
 
 CM = [{"resources": ["configmaps"]}]
 KIND = TypeRef("", "v1", "configmaps", "ConfigMap", True)
@@ -134,8 +140,9 @@ async def test_authors_and_requests_in_order(bench: Bench, cluster: Cluster) -> 
     assert [facts.removal for facts in resolver.asked] == [False, False, True]
 
 
+@pytest.mark.parametrize("bookmark_interval", [3600.0])
 async def test_backlog_shares_one_deadline(bench: Bench, cluster: Cluster) -> None:
-    """After a resume all events that were missed have the same deadline; a later one has its own."""
+    """After a resume all events that were missed have the same deadline."""
     uid = cluster.target()
     cluster.rule("wr", "gt", CM)
     await bench.open(uid)
@@ -145,10 +152,52 @@ async def test_backlog_shares_one_deadline(bench: Bench, cluster: Cluster) -> No
     for number in range(5):
         cluster.create(f"x{number}", v="1")
     resolver = SlowResolver()
-    await bench.start(resolver=resolver)
+    await bench.start(resolver=resolver, timing=replace(FAST, backlog_gap=3600.0))
     await bench.mirrored(uid)
+    assert len(resolver.asked) == 5
     assert len({facts.deadline for facts in resolver.asked}) == 1
-    await asyncio.sleep(0.3)
-    cluster.create("later", v="1")
-    await bench.mirrored(uid)
-    assert resolver.asked[-1].deadline > resolver.asked[0].deadline
+
+
+@pytest.mark.parametrize(
+    ("resumed", "script", "deadlines"),
+    [
+        (True, [0.0, 0.1, 0.1, 0.1], [103.0, 103.0, 103.0, 103.0]),
+        (True, [0.0, 0.1, 0.2, 0.0, 0.0], [103.0, 103.0, 103.3, 103.3, 103.3]),
+        (True, [0.0, 0.1, "bookmark", 0.0, 0.1], [103.0, 103.0, 103.1, 103.2]),
+        (False, [0.0, 0.1, 0.1], [103.0, 103.1, 103.2]),
+    ],
+    ids=["without a pause", "a pause ends it", "a bookmark ends it", "not resumed"],
+)
+async def test_what_counts_as_backlog(
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    resumed: bool,
+    script: list[float | str],
+    deadlines: list[float],
+) -> None:
+    """A resumed stream is backlog until its first pause or bookmark; every later event has its own time."""
+    steps = FakeCluster()
+    watching = Watching(redis_url, steps)
+    await watching.start()
+    assert watching.shard is not None
+    state, resolver, now = watching.shard.state, SlowResolver(), 100.0
+    state.grace, state.timing = 3.0, replace(state.timing, backlog_gap=0.2)
+    state.intake = replace(state.intake, resolver=resolver)
+
+    async def events() -> AsyncIterator[WatchEvent]:
+        nonlocal now
+        for number, step in enumerate(script):
+            if isinstance(step, str):
+                yield bookmark(steps.version)
+                continue
+            now += step
+            steps.change("ADDED", f"x{number}")
+            yield steps.history[-1].event()
+
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as clock:
+        clock.setattr(loop, "time", lambda: now)
+        assert not await Live(state).follow(events(), resumed=resumed)
+    await asyncio.gather(*(item.work for item in state.buffer._items if item.work is not None))
+    assert [round(facts.deadline, 6) for facts in resolver.asked] == deadlines
+    await watching.stop()
