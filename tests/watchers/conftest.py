@@ -125,15 +125,14 @@ def definitions() -> list[dict[str, Any]]:
     return [yaml.safe_load(path.read_text()) for path in sorted(CRDS.glob("*.yaml"))]
 
 
-@pytest.fixture
-def bookmark_interval() -> float:
-    """Seconds between two bookmarks of a watch; a module may override it."""
-    return 0.5
+RARE_BOOKMARKS = pytest.mark.parametrize("cluster", [3600.0], indirect=True, ids=["rare bookmarks"])
+"""For a test that a bookmark would disturb, or whose loss one would hide."""
 
 
 @pytest.fixture
-def cluster(definitions: list[dict[str, Any]], bookmark_interval: float) -> Iterator[Cluster]:
-    with SandboxServer(bookmark_interval=bookmark_interval) as server:
+def cluster(definitions: list[dict[str, Any]], request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Its parameter is the seconds between two bookmarks of a watch."""
+    with SandboxServer(bookmark_interval=getattr(request, "param", 0.5)) as server:
         made = Cluster(server)
         for definition in definitions:
             made.kube.create(CRD_PATH, definition)

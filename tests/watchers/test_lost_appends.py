@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import redis
 
 from reverser.store import AsyncStore, keys
 from reverser.store.model import EventEntry, Scope
 from watchers.serverwatch import COMPARISONS, ServerWatch
 
-from .conftest import Bench, Cluster, eventually
+from .conftest import RARE_BOOKMARKS, Bench, Cluster, eventually
 
 CONFIGMAPS = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]
 
@@ -25,12 +24,7 @@ class Named(AsyncStore):
         return self.name
 
 
-@pytest.fixture
-def bookmark_interval() -> float:
-    """As rare as those of a real API server: they would hide a loss."""
-    return 60.0
-
-
+@RARE_BOOKMARKS
 async def test_what_the_new_server_lacks_is_read_again(bench: Bench, cluster: Cluster) -> None:
     """An append whose entry and cursor did not reach the replica is made again, although nothing changes any
     more in the cluster; what did reach it is not made twice.

@@ -16,7 +16,7 @@ from watchers.buffer import Item, ShardBuffer
 from watchers.hooks import EventFacts
 from watchers.live import Live
 
-from .conftest import FAST, Bench, Cluster, eventually
+from .conftest import FAST, RARE_BOOKMARKS, Bench, Cluster, eventually
 from .steps import FakeCluster, Watching, bookmark
 
 CM = [{"resources": ["configmaps"]}]
@@ -140,7 +140,7 @@ async def test_authors_and_requests_in_order(bench: Bench, cluster: Cluster) -> 
     assert [facts.removal for facts in resolver.asked] == [False, False, True]
 
 
-@pytest.mark.parametrize("bookmark_interval", [3600.0])
+@RARE_BOOKMARKS
 async def test_backlog_shares_one_deadline(bench: Bench, cluster: Cluster) -> None:
     """After a resume all events that were missed have the same deadline."""
     uid = cluster.target()
