@@ -23,7 +23,6 @@ from gitwriter.manifests import Outcome as ChangeOutcome
 from gitwriter.skips import News, news_of
 from gitwriter.targettree import join_path
 from gitwriter.units import (
-    Dropped,
     Item,
     Work,
     attach_of,
@@ -374,10 +373,3 @@ def author_kind(author: Author | None) -> str:
     if author is None or not author.username:
         return "committer"
     return "serviceaccount" if author.username.startswith("system:serviceaccount:") else "user"
-
-
-def dropped_text(dropped: Sequence[Dropped]) -> str:
-    """A bounded list of objects that were left out."""
-    names = [f"{item.ref.type.resource}/{item.ref.name} ({item.reason})" for item in dropped[:5]]
-    more = f" and {len(dropped) - 5} more" if len(dropped) > 5 else ""
-    return ", ".join(names) + more

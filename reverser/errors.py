@@ -15,8 +15,7 @@ ReverserError
 │   ├── SecretMalformed     a named Secret lacks a key or holds an unusable value
 │   ├── KubeForbidden       401 or 403
 │   └── RemoteRejected      the remote refused the push by policy (``[remote rejected]``)
-├── RefusedError        one object or one folder is refused; everything else goes on
-│   ├── PathRefused         the acceptance gate refused the target's folder
+├── RefusedError        one object is refused; everything else goes on
 │   ├── ResourceRefused     one resource cannot be written (placement, sealing)
 │   └── YamlRefused         a document cannot be read as YAML safely
 ├── KubeNotFound        404: an answer, not a failure
@@ -127,15 +126,11 @@ class RemoteRejected(StalledError):
 
 
 class RefusedError(ReverserError):
-    """One object or folder is refused; ``reason`` is a stable code."""
+    """One object is refused; ``reason`` is a stable code."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-class PathRefused(RefusedError):
-    """The acceptance gate refused the folder of a target."""
 
 
 class ResourceRefused(RefusedError):

@@ -41,20 +41,6 @@ class AuthorResolver(Protocol):
         ...
 
 
-class NullResolver:
-    """Attribution is off: nobody is ever named."""
-
-    async def resolve(self, facts: EventFacts) -> Author | None:
-        """Nobody."""
-        del facts
-        return None
-
-    async def submitter(self, request_uid: str) -> Author | None:
-        """Nobody."""
-        del request_uid
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class Unsealed:
     """Why an object cannot be sealed: a condition reason and what to do. Never a value of the object."""

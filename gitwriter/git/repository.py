@@ -375,12 +375,6 @@ class BareRepository:
         self._checked("gc", "--quiet", "--prune=2.hours.ago", deadline=self._deadlines.transfer)
         return True
 
-    def disk_size(self) -> int:
-        """Bytes that the clone takes on disk."""
-        return sum(
-            (Path(folder) / name).stat().st_size for folder, _, names in os.walk(self.path) for name in names
-        )
-
     # -- running git
 
     def _tracked(self, branch: str) -> str | None:

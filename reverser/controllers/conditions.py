@@ -95,17 +95,6 @@ def blocked(reason: str, message: str) -> tuple[Condition, ...]:
     )
 
 
-_SHAPES = frozenset({(TRUE, FALSE, FALSE), (FALSE, TRUE, FALSE), (FALSE, FALSE, TRUE)})
-
-
-def legal_shape(conditions: Sequence[Condition]) -> bool:
-    """True when Ready, Reconciling and Stalled each stand once and form one of the three shapes."""
-    by_type = {item.type: item.status for item in conditions}
-    if len(by_type) != len(conditions) or not {READY, RECONCILING, STALLED} <= set(by_type):
-        return False
-    return (by_type[READY], by_type[RECONCILING], by_type[STALLED]) in _SHAPES
-
-
 def find(conditions: Sequence[Condition], kind: str) -> Condition | None:
     """The first condition of a type."""
     return next((item for item in conditions if item.type == kind), None)

@@ -54,8 +54,3 @@ def truth(reply: Any) -> bool:
 def nothing(reply: Any) -> None:
     """The reply carries no information."""
     del reply
-
-
-def text_or_none(reply: Any) -> str | None:
-    """A string, or None where Redis has none."""
-    return None if reply is None else str(reply.decode())

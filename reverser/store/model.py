@@ -392,7 +392,6 @@ class BranchHealth:
     since_ms: int = 0
     attempts: int = 0
     last_push_ms: int = 0
-    last_commit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

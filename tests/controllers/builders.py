@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from reverser.kinds.model import CommitRequest, GitProvider, GitTarget, Meta, Rule, WatchRule
+from reverser.kinds.model import CommitRequest, Condition, GitProvider, GitTarget, Meta, Rule, WatchRule
 from reverser.store.model import (
     BranchKey,
     Outcome,
@@ -18,6 +19,15 @@ from reverser.store.model import (
 )
 
 NOW = "2031-01-01T00:00:00Z"
+_SHAPES = {("True", "False", "False"), ("False", "True", "False"), ("False", "False", "True")}
+
+
+def legal_shape(conditions: Sequence[Condition]) -> bool:
+    """Whether Ready, Reconciling and Stalled each stand once and exactly one of them is True."""
+    by_type = {item.type: item.status for item in conditions}
+    if len(by_type) != len(conditions):
+        return False
+    return (by_type.get("Ready"), by_type.get("Reconciling"), by_type.get("Stalled")) in _SHAPES
 
 
 def meta(name: str, namespace: str = "shop", **more: Any) -> Meta:

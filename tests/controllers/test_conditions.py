@@ -14,12 +14,12 @@ from reverser.controllers.conditions import (
     cap_message,
     condition,
     done,
-    legal_shape,
     new_status,
     progressing,
     upsert,
     valid_reason,
 )
+from tests.controllers.builders import legal_shape
 
 
 def test_transition_time_moves_with_status_alone() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gitwriter.manifests import Issue, IssueKind
 from gitwriter.verdicts import refused_verdict
-from reverser.controllers.conditions import SETTLE, STEADY, Plan, legal_shape
+from reverser.controllers.conditions import SETTLE, STEADY, Plan
 from reverser.controllers.decide_provider import ProviderFindings, Step, decide_provider
 from reverser.controllers.decide_request import SAFETY_BOUND, Waiting, decide_request, is_terminal
 from reverser.controllers.decide_rule import BLOCKING_REASONS, Resolution, decide_rule
@@ -25,7 +25,7 @@ from reverser.controllers.decide_target import (
 from reverser.controllers.streams import Claimed, Streams, roll_up
 from reverser.kinds.model import CommitSettings, Condition, Submitter
 from reverser.store.model import BranchHealth, OutcomeKind, PathVerdict, StreamState
-from tests.controllers.builders import NOW, outcome, provider, record, request, rule, target
+from tests.controllers.builders import NOW, legal_shape, outcome, provider, record, request, rule, target
 
 OK = Finding("True", "OK")
 REPO = {("shop", "gp"): "file:///r"}

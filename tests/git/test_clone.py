@@ -232,6 +232,5 @@ def test_maintenance_packs_and_shrinks(tmp_path: Path, origin: Path, remote: Rem
             repo.fetch(remote, {"main": tip})
         assert repo.maintenance(loose_limit=10**6) is False
         assert repo.maintenance(pack_limit=-1) is True
-        assert repo.disk_size() > 0
         assert len(list((repo.path / "objects/pack").glob("*.pack"))) == 1
         assert len(repo.tree_entries(tip)) == 6

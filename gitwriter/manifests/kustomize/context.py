@@ -71,12 +71,6 @@ class KustomizeContext:
             return ()
         return tuple(self.by_directory[posixpath.dirname(item)] for item in reaches[0].chain)
 
-    def root_of(self, path: str) -> str:
-        """The directory of the one render root that reaches a file; None-like empty string is the top
-        folder.
-        """
-        return posixpath.dirname(self.reaches[path][0].root)
-
     def listing(self, path: str) -> tuple[Kustomization, ...]:
         """Every kustomization that names this file as an entry of its own."""
         return tuple(self.by_directory[directory] for directory in self.listed_by.get(path, ()))

@@ -23,11 +23,6 @@ def escape_segment(value: str) -> str:
     return _UNSAFE.sub(lambda match: f"%{ord(match.group()):02X}", value)
 
 
-def is_reserved(path: str) -> bool:
-    """True for a path whose file name has a meaning of its own to a scan."""
-    return path.rsplit("/", 1)[-1] in RESERVED_NAMES
-
-
 def safe_path(path: str, *, sensitive: bool) -> str:
     """The path with every segment short enough, and a plain file not named like a sealed or reserved one."""
     segments = path.split("/")
