@@ -55,7 +55,6 @@ class AuditDraft:
     """What one request adds to its event while it is handled."""
 
     request_object: Any = None
-    response_object: Any = None
     name: str = ""
     uid: str = ""
     resource_version: str = ""

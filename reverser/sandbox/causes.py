@@ -81,23 +81,3 @@ def join(causes: Sequence[Cause]) -> str:
     """
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-
-
-def invalid_status(group: str, kind: str, name: str, causes: Sequence[Cause]) -> dict[str, Any]:
-    """The 422 Status for an object that failed validation."""
-    qualified = f"{kind}.{group}" if group else kind
-    details: dict[str, Any] = {"name": name}
-    if group:
-        details["group"] = group
-    details["kind"] = kind
-    details["causes"] = [cause.as_dict() for cause in causes]
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": f'{qualified} "{name}" is invalid: {join(causes)}',
-        "reason": "Invalid",
-        "details": details,
-        "code": 422,
-    }

@@ -7,7 +7,7 @@ listed as `Stale` in the aggregated form and answers 503 in the legacy form, as 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reverser.sandbox.registry import version_rank
+from reverser.sandbox.schema import version_rank
 from reverser.sandbox.types import CUSTOM_RESOURCE_VERBS, ResourceType, subresources_of
 
 Obj = dict[str, Any]

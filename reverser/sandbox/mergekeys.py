@@ -37,7 +37,6 @@ class MergeNode:
     keys: tuple[str, ...] = ()
     key_defaults: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     replace_map: bool = False
-    retain_keys: bool = False
     #: Of a whole object: its maps are no structures, so an owner of a field owns the maps it made too.
     schemaless: bool = False
     children: Mapping[str, "MergeNode"] = field(default_factory=lambda: MappingProxyType({}))
@@ -86,15 +85,14 @@ def _field(fact: Field) -> MergeNode:
             merge_key=fact.merge_key,
             keys=(fact.merge_key, *further),
             key_defaults=MappingProxyType(dict(defaults)),
-            retain_keys="retainKeys" in strategies,
             children=below,
         )
     if fact.type.startswith("[]"):
         return PLAIN
-    replace, retain = "replace" in strategies, "retainKeys" in strategies
-    if not below and not replace and not retain:
+    replace = "replace" in strategies
+    if not below and not replace:
         return PLAIN
-    return MergeNode(replace_map=replace, retain_keys=retain, children=below)
+    return MergeNode(replace_map=replace, children=below)
 
 
 # Kinds that the table of types does not have.

@@ -3,7 +3,6 @@
 import re
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -12,11 +11,6 @@ LABEL_MESSAGE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
     "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-LABEL_1035_MESSAGE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-    "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
@@ -57,11 +51,6 @@ def is_subdomain(text: str) -> bool:
 def label_errors(text: str) -> list[str]:
     """Complaints about a name that must be an RFC 1123 label (namespaces)."""
     return _errors(text, 63, _LABEL, LABEL_MESSAGE)
-
-
-def label_1035_errors(text: str) -> list[str]:
-    """Complaints about a name that must be a DNS-1035 label."""
-    return _errors(text, 63, _LABEL_1035, LABEL_1035_MESSAGE)
 
 
 def subdomain_errors(text: str) -> list[str]:

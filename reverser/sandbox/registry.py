@@ -4,29 +4,17 @@ All versions of a resource share one storage key. The registry is the only place
 exist, so routing, discovery and OpenAPI can never disagree.
 """
 
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from reverser.sandbox.schema import CompiledCRD
+from reverser.sandbox.schema import CompiledCRD, ScalePaths, version_rank
 from reverser.sandbox.status import ApiError, PageNotFound
 from reverser.sandbox.storage import ResourceKey
-from reverser.sandbox.types import BUILTIN_TYPES, CUSTOM_RESOURCE_VERBS, PrinterColumn, ResourceType
+from reverser.sandbox.types import BUILTIN_TYPES, PrinterColumn, ResourceType
 
 Obj = dict[str, Any]
-
-_VERSION = re.compile(r"^v(\d+)(?:(alpha|beta)(\d+))?$")
-
-
-@dataclass(frozen=True, slots=True)
-class ScalePaths:
-    """Where a resource keeps what its scale subresource shows; paths are key tuples."""
-
-    spec: tuple[str, ...]
-    status: tuple[str, ...]
-    selector: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +94,6 @@ class Registry:
         """Whether the server itself has the group, and not a CustomResourceDefinition."""
         return group in _BUILTIN_GROUPS
 
-    def of_key(self, key: ResourceKey) -> Resource | None:
-        """The storage version (or first version) of a stored resource."""
-        found = None
-        for resource in self._found.values():
-            if resource.key == key:
-                if resource.storage_version in ("", resource.rtype.version):
-                    return resource
-                found = resource
-        return found
-
     def types(self) -> list[ResourceType]:
         """Every served type: built-in ones first, then custom groups by name, best version first."""
         custom = [r.rtype for rs in self._by_crd.values() for r in rs]
@@ -170,49 +148,7 @@ class Registry:
             self.revision += 1
 
 
-def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sort key that puts the preferred version first: v2, v1, v1beta2, v1beta1, v1alpha1, others by name."""
-    found = _VERSION.match(version)
-    if found is None:
-        return (3, 0, 0, version)
-    stage = {None: 0, "beta": 1, "alpha": 2}[found.group(2)]
-    return (stage, -int(found.group(1)), -int(found.group(3) or 0), version)
-
-
 def _resources_of(manifest: Obj) -> Iterable[Resource]:
-    spec = manifest["spec"]
-    names = spec["names"]
     compiled = CompiledCRD.from_manifest(manifest)
-    served = sorted((v for v in spec["versions"] if v.get("served")), key=lambda v: version_rank(v["name"]))
-    storage = next(v["name"] for v in spec["versions"] if v.get("storage"))
-    for position, version in enumerate(served):
-        declared = version.get("subresources") or {}
-        subresources = frozenset(name for name in ("status", "scale") if declared.get(name) is not None)
-        rtype = ResourceType(
-            group=spec["group"],
-            version=version["name"],
-            resource=names["plural"],
-            singular=names.get("singular") or names["kind"].lower(),
-            kind=names["kind"],
-            namespaced=spec["scope"] == "Namespaced",
-            verbs=CUSTOM_RESOURCE_VERBS,
-            short_names=tuple(names.get("shortNames") or ()),
-            categories=tuple(names.get("categories") or ()),
-            subresources=subresources,
-            preferred=position == 0,
-            list_kind=names.get("listKind") or f"{names['kind']}List",
-        )
-        scale = None
-        if "scale" in subresources:
-            paths = declared["scale"]
-            selector = paths.get("labelSelectorPath")
-            scale = ScalePaths(
-                _path(paths["specReplicasPath"]),
-                _path(paths["statusReplicasPath"]),
-                _path(selector) if selector else None,
-            )
-        yield Resource(rtype, compiled, storage, scale)
-
-
-def _path(json_path: str) -> tuple[str, ...]:
-    return tuple(part for part in json_path.split(".") if part)
+    for rtype in compiled.resource_types():
+        yield Resource(rtype, compiled, compiled.storage_version, compiled.scale_paths(rtype.version))

@@ -9,7 +9,7 @@ from reverser.sandbox import objects
 from reverser.sandbox.call import Call, parse_body
 from reverser.sandbox.patches import PatchError, json_patch, merge_patch, strategic_merge_patch
 from reverser.sandbox.reads import Reader
-from reverser.sandbox.registry import ScalePaths
+from reverser.sandbox.schema import ScalePaths
 from reverser.sandbox.status import ApiError, bad_request, unsupported_media
 from reverser.sandbox.writes import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Writer
 

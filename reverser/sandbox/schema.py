@@ -6,6 +6,7 @@ definition is written and then only read, so it can be shared by concurrent requ
 """
 
 import copy
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -23,15 +24,16 @@ __all__ = ["CompiledCRD", "CompiledVersion", "ScalePaths", "validate_crd"]
 Object = dict[str, Any]
 
 _AGE = PrinterColumn("Age", "date", ".metadata.creationTimestamp")
+_VERSION = re.compile(r"^v(\d+)(?:(alpha|beta)(\d+))?$")
 
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """JSON paths with a leading dot; `selector` is empty where the definition gives none."""
+    """Where a resource keeps what its scale subresource shows; paths are key tuples."""
 
-    replicas: str
-    status_replicas: str
-    selector: str = ""
+    spec: tuple[str, ...]
+    status: tuple[str, ...]
+    selector: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,6 @@ class CompiledVersion:
     name: str
     served: bool
     storage: bool
-    deprecated: bool
-    deprecation_warning: str
     has_status: bool
     scale: ScalePaths | None
     columns: tuple[PrinterColumn, ...]
@@ -114,10 +114,6 @@ class CompiledCRD:
             for index, version in enumerate(served)
         )
 
-    def has_status(self, version: str) -> bool:
-        """Whether the version has the status subresource."""
-        return self.versions[version].has_status
-
     def scale_paths(self, version: str) -> ScalePaths | None:
         """Where the version keeps its scale, None without the subresource."""
         return self.versions[version].scale
@@ -151,22 +147,26 @@ class CompiledCRD:
         found = check(self.versions[version].node, obj, ABSENT if old is None else old)
         scale = self.versions[version].scale
         if scale is not None:
-            for path in (scale.replicas, scale.status_replicas):
+            for path in (scale.spec, scale.status):
                 value: Any = obj
-                for key in path.strip(".").split("."):
+                for key in path:
                     value = value.get(key) if isinstance(value, dict) else None
                 if isinstance(value, int) and value < 0:
-                    found.append(invalid(path.strip("."), value, "should be a non-negative integer"))
+                    found.append(invalid(".".join(path), value, "should be a non-negative integer"))
         return found
 
 
-def version_rank(name: str) -> tuple[int, int, int, str]:
-    """Sort key of version names: GA before beta before alpha, newer first, others last by name."""
-    for stage, word in enumerate(("", "beta", "alpha")):
-        major, found, minor = name[1:].partition(word) if word else (name[1:], "", "")
-        if name[:1] == "v" and major.isdigit() and (not word or (found and minor.isdigit())):
-            return (stage, -int(major), -int(minor or 0), name)
-    return (3, 0, 0, name)
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Sort key that puts the preferred version first: v2, v1, v1beta2, v1beta1, v1alpha1, others by name."""
+    found = _VERSION.match(version)
+    if found is None:
+        return (3, 0, 0, version)
+    stage = {None: 0, "beta": 1, "alpha": 2}[found.group(2)]
+    return (stage, -int(found.group(1)), -int(found.group(3) or 0), version)
+
+
+def _keys(json_path: str) -> tuple[str, ...]:
+    return tuple(part for part in json_path.split(".") if part)
 
 
 def _compile_version(raw: Object) -> CompiledVersion:
@@ -188,13 +188,11 @@ def _compile_version(raw: Object) -> CompiledVersion:
         name=raw["name"],
         served=bool(raw.get("served")),
         storage=bool(raw.get("storage")),
-        deprecated=bool(raw.get("deprecated")),
-        deprecation_warning=raw.get("deprecationWarning") or "",
         has_status=subresources.get("status") is not None,
         scale=ScalePaths(
-            replicas=scale["specReplicasPath"],
-            status_replicas=scale["statusReplicasPath"],
-            selector=scale.get("labelSelectorPath") or "",
+            spec=_keys(scale["specReplicasPath"]),
+            status=_keys(scale["statusReplicasPath"]),
+            selector=_keys(scale.get("labelSelectorPath") or "") or None,
         )
         if scale
         else None,

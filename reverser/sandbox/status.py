@@ -5,28 +5,11 @@ here, so that the texts exist once and equal those of a real server.
 """
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
+
+from reverser.sandbox.causes import Cause, join
 
 Obj = dict[str, Any]
-
-
-class CauseLike(Protocol):
-    """A field error: path, machine reason (`FieldValueInvalid`) and message."""
-
-    @property
-    def field(self) -> str:
-        """The path of the field, as `spec.path`."""
-        raise NotImplementedError
-
-    @property
-    def reason(self) -> str:
-        """The machine reason."""
-        raise NotImplementedError
-
-    @property
-    def message(self) -> str:
-        """The text after the field path."""
-        raise NotImplementedError
 
 
 class ApiError(Exception):
@@ -142,15 +125,13 @@ def internal(message: str) -> ApiError:
     )
 
 
-def invalid(group: str, kind: str, name: str, causes: Iterable[CauseLike]) -> ApiError:
+def invalid(group: str, kind: str, name: str, causes: Iterable[Cause]) -> ApiError:
     """422 with one cause per field error."""
     listed = list(causes)
-    texts = [f"{c.field}: {c.message}" for c in listed]
-    summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = details_of(name, group, kind)
-    details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in listed]
+    details["causes"] = [cause.as_dict() for cause in listed]
     return ApiError(
-        422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {summary}', details=details
+        422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {join(listed)}', details=details
     )
 
 

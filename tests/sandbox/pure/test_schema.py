@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from reverser.sandbox.causes import invalid_status, join
+from reverser.sandbox.causes import join
 from reverser.sandbox.celrules import RuleError, compile_rule, parse_duration
 from reverser.sandbox.crdcheck import validate_crd
 from reverser.sandbox.defaults import apply_defaults
 from reverser.sandbox.mergekeys import ListStrategy
 from reverser.sandbox.schema import CompiledCRD, version_rank
+from reverser.sandbox.status import invalid
 
 CRDS = Path(__file__).resolve().parents[3] / "deploy" / "crds"
 
@@ -66,7 +67,7 @@ WIDGET = {
 def test_several_complaints_in_one_status() -> None:
     """A missing field beside a wrong value gives three causes, and says that rules were not checked."""
     causes = compiled(WIDGET).validate("v1", thing(size=0))
-    assert invalid_status("lab.test", "Thing", "t", causes) == {
+    assert invalid("lab.test", "Thing", "t", causes).body() == {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
@@ -406,8 +407,7 @@ def test_scale_paths_and_columns() -> None:
     )
     paths = crd.scale_paths("v1")
     assert paths is not None
-    assert (paths.replicas, paths.status_replicas, paths.selector) == (".spec.n", ".status.n", "")
-    assert crd.has_status("v1")
+    assert (paths.spec, paths.status, paths.selector) == (("spec", "n"), ("status", "n"), None)
     assert [column.name for column in crd.printer_columns("v1")] == ["Age"]
     assert messages(crd, thing(n=-1)) == ["spec.n: Invalid value: -1: should be a non-negative integer"]
     assert crd.resource_types()[0].subresources == {"status", "scale"}

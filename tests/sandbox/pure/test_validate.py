@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from reverser.sandbox.causes import invalid_status, join
+from reverser.sandbox.causes import Cause, join
 from reverser.sandbox.defaults import apply_defaults
+from reverser.sandbox.status import invalid
 from reverser.sandbox.validate import validate_builtin
 
 RBAC = "rbac.authorization.k8s.io"
@@ -299,7 +300,7 @@ def test_an_immutable_secret_cannot_change() -> None:
     """The whole Status of a refused change of an immutable Secret, and that unlocking it is refused too."""
     old = made("", "Secret", {"immutable": True, "data": {"a": "Yg=="}})
     new = {**old, "data": {"a": "Yw=="}}
-    assert invalid_status("", "Secret", "imm", validate_builtin("", "Secret", new, old)) == {
+    assert invalid("", "Secret", "imm", validate_builtin("", "Secret", new, old)).body() == {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
@@ -321,6 +322,14 @@ def test_an_immutable_secret_cannot_change() -> None:
     }
     unlocked = {key: value for key, value in old.items() if key != "immutable"}
     assert "immutable: Forbidden" in join(validate_builtin("", "Secret", unlocked, old))
+
+
+def test_a_complaint_made_twice_is_said_once() -> None:
+    """The sentence of a refusal names equal complaints once, its list of causes each of them, as in Go."""
+    twice = [Cause("spec.a", "FieldValueRequired", "Required value")] * 2
+    body = invalid("", "Secret", "s", twice).body()
+    assert body["message"] == 'Secret "s" is invalid: spec.a: Required value'
+    assert len(body["details"]["causes"]) == 2
 
 
 SUBDOMAIN = (
