@@ -1,7 +1,7 @@
 """How long ago the stored cursors of this process last moved: the oldest of each type and scope.
 
-Bookmarks move a quiet cursor about once a minute, so a high age means that a watch is not read, that the
-journal takes nothing, or that a server sends no bookmarks.
+Bookmarks move a quiet cursor about once a minute, so a high age means that a watch is not being read, that
+the journal accepts nothing, or that the server sends no bookmarks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from watchers import metrics
 
 
 class CursorAges:
-    """The gauge, and which of its series are in use."""
+    """The gauge, and the label sets that it currently exports."""
 
     def __init__(self) -> None:
         self._shown: set[tuple[str, ...]] = set()

@@ -42,15 +42,15 @@ TOUCH_EVERY = 60.0
 
 
 class LeaseLost(LostRace):
-    """The target is another watcher's now: end without draining."""
+    """Another watcher holds the target now: end without draining."""
 
 
 class CursorLost(LostRace):
-    """The stored cursor or the journal's epoch is not the expected one: read again what is stored."""
+    """The stored cursor or the journal's epoch is not the expected one: start again from what is stored."""
 
 
 class ReplayVoid(LostRace):
-    """The staged objects are gone or not as many as announced: replay again."""
+    """The staged objects are gone, or their number is not the announced one: replay again."""
 
 
 @dataclass(slots=True)
@@ -158,7 +158,8 @@ class Appender:
         position.moved = asyncio.get_running_loop().time()
 
     async def _insist(self, attempt: Callable[[], Awaitable[AppendStatus]]) -> None:
-        """Repeats one append until the journal has it. Raises what the answer means otherwise."""
+        """Repeats one append until the journal has it. Raises LeaseLost, CursorLost or ReplayVoid when it
+        never will."""
         delay, full, touched = RETRY_FIRST, False, 0.0
         loop = asyncio.get_running_loop()
         while True:

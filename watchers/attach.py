@@ -79,7 +79,7 @@ class Attacher:
             del self._done[uid]
 
     async def stop(self) -> None:
-        """Ends everything that runs."""
+        """Stops every attempt in flight."""
         await end(self._running.values())
 
     async def _attach(self, request: CommitRequest) -> None:
@@ -96,7 +96,7 @@ class Attacher:
                 await asyncio.sleep(self._env.timing.backoff(failures))
 
     async def _try(self, request: CommitRequest) -> bool:
-        """One attempt; whether this request needs no further one from here."""
+        """One attempt. True when no further one is needed from this process."""
         held = self._find(request)
         if held is None or held.branch is None:
             return False
@@ -123,7 +123,7 @@ class Attacher:
         return status in {AppendStatus.OK, AppendStatus.DUPLICATE, AppendStatus.TERMINAL}
 
     async def _read(self, request: CommitRequest) -> CommitRequest | None:
-        """The request as it is now; None when it is gone or another one has its name."""
+        """The request as it is now; None when it is gone, or when another object has taken its name."""
         path = own_path("commitrequests", namespace=request.meta.namespace, name=request.meta.name)
         try:
             fresh = parse_commit_request(await self._env.kube.get(path))

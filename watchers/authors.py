@@ -1,9 +1,9 @@
 """Names the author of a live event, when the audit stream proves it within the grace.
 
-One look, then asleep until an announcement names the object: no polling, whatever number of events waits.
-Looks of many events travel together. One last look at the deadline makes up for announcements that were
-lost. Whatever goes wrong (Redis, odd values, the end of the process) means the committer; there is no path
-that raises or waits without bound.
+One lookup, then sleep until an announcement names the object: no polling, however many events wait. Lookups
+of many events are batched. A last lookup at the deadline makes up for lost announcements. Whatever goes wrong
+(Redis, odd values, the end of the process) means the committer; there is no path that raises or waits without
+bound.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from watchers.hooks import EventFacts
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""How long Redis may take to answer a look, beyond the grace of the event."""
+"""How long Redis may take to answer a lookup, beyond the grace of the event."""
 LAST_LOOK = 0.05
-"""Seconds before the deadline at which an event that heard nothing looks once more."""
+"""Seconds before the deadline at which an event without an announcement is looked up once more."""
 LISTEN_SECONDS = 5.0
 RETRY_SECONDS = 0.5
 BATCH = 500
@@ -111,7 +111,7 @@ class FactResolver:
         return await self._store.read_submitter(request_uid)
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stops listening."""
         tasks = [task for task in (self._listener, self._looker, self._marker) if task is not None]
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What the status says of the shards of one target: changed records are written to the store, level by level.
+"""The stream records of one target, which its status is made of: only changes are written to the store.
 
 A record is state, not news: while Redis is away only the newest one of each shard waits.
 """

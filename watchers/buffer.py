@@ -35,7 +35,7 @@ class Item:
 
     @property
     def plain(self) -> bool:
-        """It moves the cursor only."""
+        """Whether it only moves the cursor."""
         return self.entry is None and self.work is None
 
 
@@ -64,7 +64,7 @@ class ShardBuffer:
         self._filled = asyncio.Event()
         self._freed = asyncio.Event()
         self._news = asyncio.Event()
-        """Something that is more than a cursor has come."""
+        """Set when something other than a bare cursor arrives."""
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
 
     def __len__(self) -> int:
@@ -87,7 +87,7 @@ class ShardBuffer:
             self._news.set()
 
     async def rest(self, seconds: float) -> None:
-        """Waits, but no longer than until an entry is ready: only a mere cursor has time."""
+        """Waits, but only until an entry is ready: bare cursors may be delayed, entries may not."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while (left := deadline - loop.time()) > 0:

@@ -36,13 +36,13 @@ class Catalog:
         self._failing = False
         self._lives = Lives()
         self._refused: Mapping[TypeKey, str] = {}
-        """What was last told of refused types."""
+        """The refusals that were logged last."""
         self._first: frozenset[TypeKey] = frozenset()
-        """Types of the first catalog: one line told their number, so they are no news one by one."""
+        """Types of the first catalog: one line logged their number, so they are not logged one by one."""
         self.registry = Registry()
 
     def trigger(self) -> None:
-        """Something changed the API surface: refresh soon."""
+        """The API surface changed: refresh soon."""
         self._trigger.set()
 
     def definition_changed(self, name: str, tables: Mapping[str, Node | None] | None) -> None:
@@ -62,7 +62,7 @@ class Catalog:
             self._trigger.clear()
 
     async def _triggered(self, seconds: float) -> bool:
-        """Whether a trigger came within that time, in which types may become settled."""
+        """Waits that long for a trigger, activating types that settle meanwhile; whether a trigger came."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (now := loop.time()) < end:
@@ -76,7 +76,7 @@ class Catalog:
         return False
 
     def _pause(self) -> float:
-        """Until the next refresh, which is at the latest when the grace of a missing type ends."""
+        """Seconds until the next refresh: at the latest when the grace of a missing type ends."""
         if not self.registry.ready:
             return self._timing.retry_first
         expiry = self.registry.next_expiry
@@ -131,7 +131,7 @@ class Catalog:
         metrics.CATALOG_GENERATION.set(now.revision)
 
     def _tell(self, before: Registry, now: float) -> None:
-        """What happened to single types since ``before``, in the log and as numbers."""
+        """Logs and counts what happened to single types since ``before``."""
         if not before.ready:
             self._first = frozenset(self.registry.records)
         self._lives, told = advance(self._lives, before, self.registry, now, settle=self._timing.settle)
@@ -146,8 +146,8 @@ class Catalog:
     def defaults(self, kind: TypeRef) -> Node | None:
         """Known server defaults of a type as they are now: of its definition, else of the built-in table.
 
-        That a definition exists is the only evidence asked for: groups tell nothing, many custom types live
-        in groups that end like those of Kubernetes itself.
+        Whether a definition exists is all that counts: the group proves nothing, since many custom types use
+        groups that end like those of Kubernetes itself.
         """
         tables = self._tables.get(f"{kind.resource}.{kind.group}")
         return tables.get(kind.version) if tables is not None else builtin_table(kind.group, kind.kind)

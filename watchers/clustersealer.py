@@ -88,10 +88,10 @@ class ClusterSealer:
     async def seal(
         self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
     ) -> bytes | Unsealed:
-        """The encrypted YAML document of a projection. Raises TransientError when sops did not answer.
+        """The encrypted YAML document of a projection. Raises TransientError when sops does not answer.
 
-        A Secret with a key that opens this very target stays out of it: whoever lost the key could not read
-        its copy, and whoever reads the target for one recipient would get the key of another.
+        A Secret that holds a key to this very target is not written: the copy would be no use to whoever lost
+        the key, and a reader with one recipient's key would gain another's.
         """
         if ref.type.group_resource == "secrets" and _opens(projection, recipients):
             return Unsealed(
@@ -126,7 +126,7 @@ class ClusterSealer:
             return self._digester
 
     async def _key_secret(self) -> Mapping[str, bytes]:
-        """The digest Secret's data, made where it is missing; replicas that start together agree on one."""
+        """The digest Secret's data, created where missing; replicas that start together agree on one."""
         found = await self._secret(self._namespace, DIGEST_SECRET)
         if found is not None:
             return found

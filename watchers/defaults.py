@@ -1,4 +1,4 @@
-"""Known server defaults: JSON pointers at values that the API server fills in by itself.
+"""Known server defaults: JSON pointers to values that the API server fills in.
 
 A new document mirrors them; where a hand-written document lacks such a field, the writer leaves it out, so
 that a short file stays short. Built-in types have a table here, custom resources their schema. A table is a
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LIMIT = 400
-"""Pointers of one object; beyond that the object is large and its file is no short one."""
+"""Pointers per object; an object with more is large, and its file is not one that somebody keeps short."""
 Predicate = Callable[[Any, Mapping[str, Any]], bool]
 
 

@@ -51,7 +51,7 @@ class Resource:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that the type is called, without its group."""
+        """Every name of the type, without its group."""
         return (self.resource, self.kind, *self.aliases)
 
     @property
@@ -89,8 +89,8 @@ async def scan(kube: DiscoveryTransport) -> Scan:
 
 
 async def _read_root(kube: DiscoveryTransport, root: str) -> Scan:
-    """One half of the served surface. An answer without a single group version cannot be true: namespaces
-    are in the one half, the project's own kinds in the other.
+    """One half of the served surface. An answer without a single group version cannot be right: namespaces
+    are in one half, the project's own kinds in the other.
     """
     document = _decode(await kube.raw("GET", root, headers={"Accept": ACCEPT}), root)
     if document.get("kind") == "APIGroupDiscoveryList":

@@ -5,7 +5,7 @@ request to delete this very object names the author of a removal. Everything els
 version of an object that cannot be identified, a name) is weak, and weak evidence names nobody. Two authors
 on one slot name nobody either.
 
-A request that changes nothing answers with the version that somebody else made. Where that is possible
+The answer to a request that changes nothing carries a version that somebody else made. Where that is possible
 (every request but a create or an update from a known version), a request that the API server received after
 the change was already seen here cannot have made it.
 """

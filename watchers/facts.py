@@ -1,4 +1,4 @@
-"""Raw objects to the few facts that ingestion needs of them. Total: odd shapes give empty facts."""
+"""The few facts that ingestion needs of a raw object. Total: malformed objects give empty facts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def is_cursor(resource_version: str) -> bool:
 
 
 def not_newer(resource_version: str, than: str) -> bool:
-    """Whether a version is surely not newer than another one; not when either is no decimal."""
+    """Whether a version is certainly not newer than another; False when either is not a decimal."""
     if not (is_cursor(resource_version) and is_cursor(than)):
         return False
     return int(resource_version) <= int(than)

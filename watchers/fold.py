@@ -3,7 +3,7 @@
 The fold knows of every object how it takes part in the sweep (J6): to be written, or only seen, so that its
 document is protected. It keeps names and hashes for the whole replay, but bodies only for a page at a time:
 whoever reads the replay takes full pages out and stages them. A name that was taken out and is gone again is
-named by a later page. A fold that never met its end is thrown away by its owner: there is no partial sweep.
+named by a later page. A fold that never reached its end is discarded by its owner: there is no partial sweep.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Fold:
 
     @property
     def full(self) -> bool:
-        """It holds a page that should be taken out."""
+        """Whether it holds a full page, which should be taken out."""
         return max(len(self._page), len(self._gone)) >= PAGE_ITEMS or self._bytes >= PAGE_BYTES
 
     def take(self) -> Page:
@@ -134,11 +134,11 @@ class Fold:
 
     @property
     def terminating(self) -> Collection[str]:
-        """UIDs of what is on its way out."""
+        """UIDs of objects that are being deleted."""
         return self._terminating.values()
 
     def seed(self, cache: NoopCache) -> None:
-        """Teaches the no-op cache what this replay wrote and what it left out as terminating."""
+        """Records in the no-op cache what this replay wrote and what it left out as terminating."""
         for uid, known in self._seen.values():
             if known:
                 cache.seed(uid, known)

@@ -1,8 +1,8 @@
 """The narrow edges of ingestion: who made a change, and how a sensitive object is sealed.
 
-Both are injected, so that ingestion knows neither audit facts nor keys. A resolver never raises: not to
-know is an answer. A sealer never returns plain text: an object that cannot be sealed is ``Unsealed``, which
-is shown to people and never written.
+Both are injected, so that ingestion knows neither audit facts nor keys. A resolver never raises: "not known"
+is an answer. A sealer never returns plain text: an object that cannot be sealed is ``Unsealed``, which is
+shown to people and never written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reverser.store.model import Author, ObjectRef, TypeRef
 
 @dataclass(frozen=True, slots=True)
 class EventFacts:
-    """What of a live event tells its author, read before the object is sanitised."""
+    """The parts of a live event by which its author is found, read before the object is sanitised."""
 
     type: TypeRef
     namespace: str
@@ -57,8 +57,8 @@ class Sealer(Protocol):
         ...
 
     async def digest(self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
-        """A keyed digest of the plain projection: equal objects of one target, equal digests, nothing else
-        to be learnt.
+        """A keyed digest of the plain projection: equal objects of one target have equal digests, and nothing
+        else can be learnt from it.
         """
         ...
 

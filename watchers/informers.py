@@ -1,7 +1,7 @@
 """Small caches of list and watch, for the project's own kinds and for change hints.
 
-A cache is right as of some moment and catches up by itself; whoever decides something final reads
-uncached. It is meant for few, small objects: a ``transform`` keeps of each what is needed.
+A cache is right as of some moment and catches up on its own; final decisions read uncached. It is meant for
+few, small objects: a ``transform`` keeps only what is needed of each.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Informer(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     def on_change(self, listener: OnChange[T]) -> None:
-        """Adds a listener; it is told of every object that is known already."""
+        """Adds a listener; it is called at once for every object that is known already."""
         self._listeners.append(listener)
         for key, (_, value) in self._items.items():
             listener(key, value)
@@ -65,11 +65,11 @@ class Informer(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """The first list was complete."""
+        """Whether the first list is complete."""
         return self._synced.is_set()
 
     async def wait_synced(self, timeout: float | None = None) -> bool:
-        """Waits for the first complete list, at most ``timeout`` seconds; whether it is there."""
+        """Waits for the first complete list, at most ``timeout`` seconds. False when it did not come."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._synced.wait()

@@ -67,7 +67,7 @@ class Intake:
     cache: NoopCache
     terminating: Terminating
     resolver: AuthorResolver | None
-    """None: attribution is off, nothing waits."""
+    """None: attribution is off, and no event waits for an author."""
     seals: Seals
 
     def read(self, event: WatchEvent, *, deadline: float) -> tuple[Item, Disposition]:
@@ -100,13 +100,13 @@ class Intake:
         return self._step(facts, operation, (projection, body), deadline, event.size), Disposition.APPLIED
 
     def learn(self, fold: Fold) -> None:
-        """A replay was appended: what it showed is what is known."""
+        """A replay was appended: remember what it showed."""
         self.cache.clear()
         fold.seed(self.cache)
         self.terminating.replace(fold.terminating)
 
     def forget(self) -> None:
-        """What is known may never have been appended."""
+        """Forget everything: what was remembered may never have been appended."""
         self.cache.clear()
 
     def _step(

@@ -31,7 +31,7 @@ class Holder(Protocol):
     """What runs for the targets that are held."""
 
     def took(self, uid: str, fence: Fence) -> None:
-        """The lease of a target is ours now."""
+        """This process holds the lease of a target now."""
         ...
 
     def renewed(self, uid: str, fence: Fence) -> None:
@@ -62,8 +62,8 @@ def plan_leases(
     """Even shares: nobody holds more than the rounded-up share while somebody may take it.
 
     ``holders`` maps held targets to their watchers. A watcher above its share gives away one target at a
-    time, and only when another one holds less than the rounded-down share, so that nothing moves to and
-    fro.
+    time, and only when another one holds less than the rounded-down share, so that targets do not move back
+    and forth.
     """
     alive = {me, *watchers}
     share = -(-len(targets) // len(alive)) if targets else 0
@@ -141,7 +141,7 @@ class LeaseManager:
                 log.info("the lease of target %s is left to run out: %s", uid, error)
 
     async def lost(self, uid: str) -> None:
-        """An append was refused: the lease is another's. Win it back or stop."""
+        """An append was refused because another holds the lease: win it back or stop."""
         if uid in self._held:
             await self._take_again(uid)
 

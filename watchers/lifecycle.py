@@ -1,8 +1,8 @@
-"""The lives of types, told in five words: activated, wobbling, recovered, removed, refused.
+"""What happens to types over time, in five words: activated, wobbling, recovered, removed, refused.
 
 ``advance(lives, before, after, now)`` is pure. A type is activated once in its life, and only after it was
-followable for a settle window without a gap: one that flickers while its server starts is no news yet. That
-is about what is told; watches are opened at once. A type that is new and refused is silent.
+followable for a settle window without a gap: one that comes and goes while its server starts is not reported
+yet. This delays the report only; watches are opened at once. A new type that is refused is not reported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Lives:
     active: frozenset[TypeKey] = frozenset()
 
     def next_settled(self, settle: float) -> float | None:
-        """When the first of the settling types will be activated; None when none settles."""
+        """When the first of the settling types will be activated; None when no type is settling."""
         return min(self.settling.values()) + settle if self.settling else None
 
 
@@ -67,7 +67,7 @@ def advance(
 
 
 def _change(old: TypeRecord | None, new: TypeRecord | None) -> tuple[Transition, TypeRecord] | None:
-    """What a verdict that differs from the last one means."""
+    """The transition between two verdicts on a type, if any."""
     if old is None or not old.live:
         return None
     if new is None:

@@ -39,7 +39,7 @@ class Live:
         )
 
     def streaming(self, mode: str) -> None:
-        """The shard is up to date from here on; ``mode`` says by what."""
+        """The shard is up to date from here on; ``mode`` says how it got there."""
         state = self._state
         metrics.RECOVERY.labels(*self._labels, mode).inc()
         trigger = "cursor_resume" if mode == "cursor_resume" else "type_reconcile"
@@ -89,7 +89,7 @@ class Live:
         metrics.EVENTS.labels(*self._labels, self._scope, kind, outcome).inc()
         self._state.events += 1
         if kind == "bookmark":
-            return  # the server's word that nothing happened
+            return  # a bookmark: nothing happened
         now = time()
         self._state.last_event_ms = int(now * 1000)
         self._state.rate.note(now)
@@ -99,7 +99,7 @@ class Live:
         try:
             await self._state.buffer.put(item)
         except asyncio.CancelledError:
-            # The session ends while the buffer is full: this event comes again, and is not known then.
+            # The session ended while the buffer was full: the event comes again, and must count as new then.
             if item.work is not None:
                 item.work.cancel()
             self._state.intake.forget()

@@ -1,7 +1,8 @@
-"""What every target asks of the store every few seconds, asked for all of them at once.
+"""What every target asks the store every few seconds, batched over all targets of a process.
 
-A process may hold hundreds of targets. A question each would cost more than all its idle watches; so targets
-look at the same moments of the clock, and those that ask within one turn of the event loop share a question.
+A process may hold hundreds of targets. One round trip each would cost more than all idle watches; so targets
+look at the same moments of the clock, and those that ask within one turn of the event loop share a round
+trip.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ TARGETS_AT_ONCE = 100
 
 
 def until_next(now: float, period: float) -> float:
-    """Seconds until the next moment at which all look."""
+    """Seconds until the next moment at which all targets look."""
     return period - now % period
 
 
@@ -37,17 +38,17 @@ class Looks:
         return await asyncio.shield(future)
 
     async def _answer(self) -> None:
-        await asyncio.sleep(0)  # whoever is due in this turn asks along
+        await asyncio.sleep(0)  # others that are due in this turn join
         waiting, self._waiting, self._task = self._waiting, {}, None
         uids = list(waiting)
         for first in range(0, len(uids), TARGETS_AT_ONCE):
             asked = uids[first : first + TARGETS_AT_ONCE]
             try:
                 found = await self._store.look_at_targets(asked)
-            except Exception as error:  # noqa: BLE001 - each of those that asked judges it
+            except Exception as error:  # noqa: BLE001 - every caller handles it
                 for uid in asked:
                     waiting[uid].set_exception(error)
-                    waiting[uid].exception()  # seen, also where nobody waits any more
+                    waiting[uid].exception()  # mark it retrieved, also where nobody waits any more
                 continue
             for uid, look in zip(asked, found, strict=True):
                 waiting[uid].set_result(look)

@@ -1,7 +1,7 @@
 """What a shard remembers of its objects: a hash of the last projection, or that the object is gone.
 
 A status write changes nothing that is mirrored; without this memory it would arrive as an unattributed change
-and split the open window of somebody else. It is filled when an event enters the shard's buffer, and emptied
+and split somebody else's open window. It is filled when an event enters the shard's buffer, and emptied
 whenever that buffer is thrown away, so a change that was never appended is never taken for known.
 """
 
@@ -30,7 +30,7 @@ class NoopCache:
         self._limit = limit
 
     def remember(self, uid: str, body: bytes) -> bool:
-        """Stores the projection's hash; true when it was the known one already."""
+        """Stores the projection's hash; true when it is the one known already."""
         value = fingerprint(body)
         same = self._known.get(uid) == value
         self._put(uid, value)
@@ -41,7 +41,7 @@ class NoopCache:
         self._put(uid, known)
 
     def wrote(self, uid: str) -> bool:
-        """Whether the object was handed on to be written, and not to be removed since."""
+        """Whether the object was handed on to be written and has not been removed since."""
         return self._known.get(uid, _REMOVED) != _REMOVED
 
     def remove(self, uid: str) -> bool:

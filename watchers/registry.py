@@ -1,5 +1,5 @@
-"""Which types may be followed: ten checks, one verdict, and the memory that keeps a blink from becoming a
-deletion.
+"""Which types may be followed: ten checks, one verdict, and the grace that keeps a short outage from becoming
+a deletion.
 
 ``judge(previous, scan, now)`` is pure. Facts of the scan are weighed against what was known: a type whose
 group version fails keeps its last facts for as long as that lasts; a type that is missing from a scan
@@ -104,7 +104,7 @@ class Registry:
 
     @cached_property
     def names(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """Everything that each served type is called, by (group, plural)."""
+        """Every name of each served type, by (group, plural)."""
         found: dict[tuple[str, str], frozenset[str]] = {}
         for record in self.records.values():
             resource = record.resource
@@ -168,9 +168,7 @@ def judge(previous: Registry, scan: Scan, now: float) -> Registry:
 
 
 def _carry(previous: Registry, scan: Scan, now: float) -> dict[TypeKey, tuple[Resource, float | None]]:
-    """What is remembered of types that this scan did not show, with the moment since when they are
-    missing.
-    """
+    """What is remembered of types that this scan did not show, and since when they are missing."""
     seen = {_key(resource) for resource in scan.resources}
     kept: dict[TypeKey, tuple[Resource, float | None]] = {}
     for key, record in previous.records.items():

@@ -31,7 +31,7 @@ STREAMING_FIELDS = frozenset({"sendInitialEvents", "resourceVersionMatch"})
 
 
 class Replay:
-    """Runs once; returns when the server closed the watch in an orderly way."""
+    """Runs once; returns when the server closes the watch in an orderly way."""
 
     def __init__(self, state: ShardState, live: Live) -> None:
         self._state = state
@@ -58,7 +58,7 @@ class Replay:
             state.replaying = -1
 
     async def _streamed(self) -> bool:
-        """A replay over a watch; false when this server cannot do that for this type."""
+        """A replay over a watch; false when the server cannot stream the initial state of this type."""
         state = self._state
         started = asyncio.get_running_loop().time()
         try:
@@ -107,7 +107,7 @@ class Replay:
                     else:
                         fold.add(event.object)
                     if fold.full:
-                        # The server is not late while Redis or sops is what takes the time.
+                        # Time spent on Redis or sops does not count against the server.
                         began = loop.time()
                         await staging.flush(fold)
                         end += loop.time() - began

@@ -1,9 +1,9 @@
 """Rules to claims: which live types a WatchRule or ClusterWatchRule selects, and why an entry selects
 nothing.
 
-Pure. Every entry of ``resources`` is resolved by itself against the live types only, so a type that is
-refused, ambiguous or not observed selects nothing: nothing is watched and nothing is deleted. Each entry
-that selects nothing gets one explanation.
+Pure. Every entry of ``resources`` is resolved on its own, against the live types only, so a type that is
+refused, ambiguous or not observed selects nothing: nothing is watched and nothing is deleted. Each entry that
+selects nothing gets one explanation.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class _Filtered:
 
 
 def _explain(selector: str, entry: Rule, left: _Filtered, *, namespaced: bool) -> Explanation:
-    """The first filter that left nothing over, in words that say what to change."""
+    """The first filter that left no candidate, in words that say what to change."""
     if selector == "*":
         return Explanation(selector, "NothingServed", "no followable type matches this entry")
     if not left.named:

@@ -1,9 +1,8 @@
 """The watcher process: caches, discovery, leases, and one runner per target that is held here.
 
-Order of the start: the five kinds and the API catalog are known before the first lease is asked for, so
-that no table is built from half of the rules. Order of the end: runners drain into the journal, then
-leases are given back, then caches stop; what could not be appended in time comes again from the stored
-cursors.
+Start-up order: the five kinds and the API catalog are known before the first lease is requested, so that no
+table is built from half of the rules. Shutdown order: runners drain into the journal, leases are released,
+caches stop; what could not be appended in time comes again from the stored cursors.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ log = logging.getLogger(__name__)
 
 _CRDS = resource_path("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 DEFINITIONS_WITHIN = 5.0
-"""Seconds that a start waits for the definitions; without them the defaults of custom types are not known."""
+"""Seconds that start-up waits for the definitions, which hold the defaults of custom types."""
 _API_SERVICES = resource_path("apiregistration.k8s.io", "v1", "apiservices")
 
 
@@ -180,7 +179,7 @@ class WatcherRuntime:
             await asyncio.sleep(self._timing.claim)
 
     async def _server_loop(self) -> None:
-        """Looks for what a lost server of the store took with it."""
+        """Finds appends that a Redis fail-over or restart lost."""
         watch = ServerWatch(self._store)
         while True:
             try:
@@ -240,7 +239,7 @@ class WatcherRuntime:
         runner.start()
 
     def renewed(self, uid: str, fence: Fence) -> None:
-        """Nobody else held the lease in between: go on under its new number."""
+        """Nobody else held the lease in between: continue under its new number."""
         runner = self._runners.get(uid)
         if runner is not None:
             runner.regain(fence)

@@ -1,9 +1,9 @@
 """The Git projection of a live object: what people wrote, without what the server added.
 
 Pure, and the same for replay, LIST and live events. Everything that is not on the strip list stays: all
-top-level fields but ``status``; of the metadata name, namespace, labels and annotations. The input is
-never changed. ``project`` shares untouched parts with it and is meant to be serialised at once;
-``sanitize`` is the deep copy for everybody else.
+top-level fields but ``status``; of the metadata name, namespace, labels and annotations. The input is never
+changed. ``project`` shares untouched parts with it and is meant to be serialised at once; ``sanitize``
+returns a deep copy for every other use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import orjson
 Obj = dict[str, Any]
 
 KUBECTL_LABELS = "kubectl.kubernetes.io/"
-"""A tool's own domain: no reason to encrypt a whole document anew, so a Secret goes without such labels."""
+"""A tool's own domain: its labels are dropped from Secrets, as they are no reason to encrypt again."""
 LABEL_PREFIXES = ("kustomize.toolkit.fluxcd.io/", "kro.run/", "applyset.kubernetes.io/")
 ANNOTATION_PREFIXES = (
     "kubectl.kubernetes.io/",
@@ -27,7 +27,7 @@ ANNOTATION_PREFIXES = (
     "applyset.kubernetes.io/",
 )
 ANNOTATIONS = frozenset({"argocd.argoproj.io/tracking-id"})
-"""Marks of a deployment tool; its options (sync waves, hooks) are wishes of people and stay."""
+"""Marks of a deployment tool; its options (sync waves, hooks) express what people want and stay."""
 INJECT_CA_ANNOTATIONS = frozenset(
     {
         "cert-manager.io/inject-ca-from",

@@ -1,11 +1,11 @@
 """Sensitive objects of one target: sealed before they enter the buffer or a staging, or only shown as
 unsealed.
 
-A live event always carries sealed text. An object of a replay whose keyed digest equals the one of the
-last settled write, under the same recipients, is carried as its digest alone (J20): a quiet restart
-encrypts nothing. Why an object cannot be sealed is reported once per object and reason, and where it may
-go better next time (sops failed, was killed, is missing) the type is replayed with a growing pause (J14): the
-object itself may never change again.
+A live event always carries sealed text. An object of a replay whose keyed digest equals the one of the last
+settled write, under the same recipients, is carried as its digest alone (J20): a quiet restart encrypts
+nothing. Why an object cannot be sealed is reported once per object and reason. Where a later try may succeed
+(sops failed, was killed, is missing), the type is replayed with a growing pause (J14): the object itself may
+never change again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LINES = Sparing(lines=10, seconds=60)
 PARALLEL = 8
 RETRY = 1.0
 TRIES = 2
-"""So often a sops that hangs or is killed is tried before the objects behind it go on without this one."""
+"""Tries for a sops that hangs or is killed, before the objects behind continue without this one."""
 DIGEST_PAGE = 500
 HEALING = frozenset({"EncryptionFailed", "SopsMissing"})
 """Reasons that say nothing about the next try."""
@@ -105,7 +105,7 @@ class Seals:
                 return Unsealed(error.reason, str(error))
 
     def _refusal(self, scope: Scope, ref: ObjectRef, why: Unsealed) -> UnsealedEntry | None:
-        """The entry that shows why, unless it is shown already."""
+        """The entry that reports the refusal, unless it was reported before."""
         if self.reported.get(digest_field(ref)) == why.reason:
             return None
         return UnsealedEntry(self.target, scope, ref, why.reason, why.message)
@@ -128,7 +128,7 @@ class Seals:
             )
 
     async def recall(self, scope: Scope) -> None:
-        """What was on its way may be lost: believe only what the store shows. Raises StoreUnavailable."""
+        """What was on its way may be lost: trust only what the store shows. Raises StoreUnavailable."""
         shown = await self.store.read_unsealed(self.target.uid)
         for name in self._reported_in(scope):
             if name not in shown:
@@ -144,7 +144,7 @@ class Seals:
             self.reported[name] = ""
 
     async def forget(self, scope: Scope, *, present: frozenset[str] = frozenset()) -> None:
-        """Show no longer what was refused in ``scope`` and is gone: all but the fields ``present``."""
+        """Stop showing refusals in ``scope`` whose objects are gone: all but the fields ``present``."""
         gone = [name for name in self._reported_in(scope) if name not in present]
         if not gone:
             return

@@ -1,10 +1,10 @@
-"""Whether the store is another server than a moment ago: then what was appended last may be missing in it.
+"""Whether Redis is another server than a moment ago: then it may lack what was appended last.
 
 Replication is asynchronous, and a restart may lose the last second of an append-only file. Entry and cursor
-are lost together (J2), so an append that follows finds the loss. Where nothing follows nobody would look
-before the next bookmark, which comes once a minute; so after each change of server the cursors are compared
-with what was appended here. A connection may still lead to the old server while another already sees the new
-one: hence more than once.
+are lost together (J2), so an append that follows finds the loss. Where nothing follows, the loss would go
+unnoticed until the next bookmark, which comes once a minute; so after each change of server the cursors are
+compared with what was appended here. A connection may still lead to the old server while another already sees
+the new one: hence more than once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ COMPARISONS = 3
 
 
 class ServerWatch:
-    """Asks who answers; to be asked every few seconds."""
+    """Asks which server answers; to be called every few seconds."""
 
     def __init__(self, store: AsyncStore) -> None:
         self._store = store

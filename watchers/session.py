@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 INTERNAL_ERROR = 500
 RESUME_ATTEMPTS = 3
-"""A version that so many attempts in a row got 500 for is taken to be of no use."""
+"""After this many attempts in a row that were answered with 500, a resourceVersion is considered unusable."""
 
 
 class Session:
@@ -62,7 +62,7 @@ class Session:
         return cursor.resource_version
 
     async def _resume(self, version: str) -> bool:
-        """Follows from ``version``; true when that version is of no use and a replay must follow."""
+        """Follows from ``version``; true when that version is unusable and a replay must follow."""
         state = self._state
         try:
             stream = await self._live.open({"resourceVersion": version})
@@ -70,7 +70,8 @@ class Session:
             self._expired()
             return True
         except KubeUnavailable as error:
-            # A server may answer 500 to a version that it cannot use; one that is away says nothing of it.
+            # A server may answer 500 to a version that it cannot use; one that is down says nothing about the
+            # version.
             state.resume_failures += error.status == INTERNAL_ERROR
             state.must_replay = state.resume_failures >= RESUME_ATTEMPTS
             raise

@@ -1,8 +1,8 @@
 """One shard for as long as it is wanted: sessions in a row, with the right pause between them.
 
-The class of an error decides the pause and what people see. A watch that the server closed in an orderly
-way is opened again at once and stays Streaming; failures are shown as Blocked only when they persist; a
-missing permission is shown at once and asked for rarely. The lease alone ends a shard from inside.
+The class of an error decides the pause and what people see. A watch that the server closed in an orderly way
+is opened again at once and stays Streaming; failures are shown as Blocked only when they persist; a missing
+permission is shown at once and retried rarely. Only a lost lease ends a shard from inside.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Shard:
         self._wake = asyncio.Event()
         self._failures = 0
         self._pauses = 0
-        """Failures since the way was last known to be open: what the next pause grows with."""
+        """Failures since the watch last worked; the next pause grows with them."""
         self._refusals = 0
-        """Failures in a row that were a missing right: only these make the pause after one longer."""
+        """Consecutive failures for a missing permission; only these lengthen the pause after one."""
         self._first_failure = 0.0
         self._quick_closes = 0
         self._task: asyncio.Task[None] | None = None
@@ -48,23 +48,23 @@ class Shard:
         self._appender: asyncio.Task[None] | None = None
         self._cursor_lost = False
         self.lost = False
-        """It ended because the lease of its target is another's."""
+        """Set when it ended because another holds the lease of its target."""
 
     def start(self) -> None:
-        """Begins; needs a running event loop."""
+        """Starts the loop; needs a running event loop."""
         self._task = asyncio.create_task(self._run(), name=f"shard {self.name}")
 
     def request_replay(self, wanted: int) -> None:
-        """Replays soon, unless a replay for that many wishes is running already."""
+        """Replays soon, unless a replay that covers ``wanted`` is running already."""
         if self.state.replaying >= wanted:
             return
         self.state.must_replay = True
         self._wake.set()
 
     async def compare(self) -> None:
-        """Starts again from what is stored where that is not what was appended last. Raises StoreUnavailable.
+        """Restarts from the stored cursor where that is not what was appended last. Raises StoreUnavailable.
 
-        One that is just being appended may look like it; starting again does it no harm.
+        An append in flight may look like a loss; restarting does no harm.
         """
         position = self.state.position
         expected = position.expected
@@ -76,8 +76,8 @@ class Shard:
             self._wake.set()
 
     def wake(self) -> None:
-        """Ends a pause: something changed that may have been in the way. The next pause is a short one again,
-        because what has just come back (a type served anew) may need a moment.
+        """Ends a pause: what was in the way may have changed. The next pause is a short one again, because
+        what has just come back (a type served again) may need a moment.
         """
         if self._failures:
             self._pauses = 0
@@ -130,7 +130,7 @@ class Shard:
             metrics.ACTIVE.labels(*self._labels).dec()
 
     async def _again(self) -> None:
-        """Forgets what is not in the journal; the next session begins with a fresh appender."""
+        """Forgets what is not in the journal; the next session starts with a fresh appender."""
         if self._appender is not None:
             await end((self._appender,))
         self._appender = None
@@ -181,9 +181,7 @@ class Shard:
         self._failures = self._pauses = self._refusals = 0
 
     def _closed(self, *, quick: bool) -> float:
-        """The pause after an orderly close: none, unless the server closes faster than it can have meant
-        to.
-        """
+        """The pause after an orderly close: none, unless the server closes suspiciously fast."""
         metrics.RESTARTS.labels(*self._labels, "disconnect").inc()
         if not quick:
             self._quick_closes = 0
@@ -196,7 +194,7 @@ class Shard:
         return self.state.timing.backoff(self._quick_closes + 1)
 
     def _failed(self, error: ReverserError) -> float:
-        """The pause after a failure, and what the status says of it."""
+        """The pause in seconds after a failure, which is also shown in the status."""
         timing = self.state.timing
         now = asyncio.get_running_loop().time()
         self._failures += 1
@@ -208,7 +206,8 @@ class Shard:
             self.state.show(StreamState.BLOCKED, "WatchNotPermitted", str(error))
             metrics.RESTARTS.labels(*self._labels, "forbidden").inc()
             if error.unauthenticated:
-                # A token that has just been replaced: the new one is read with each try, so tries are soon.
+                # The token may just have been replaced: each try reads it again, so the first tries follow
+                # quickly.
                 return timing.backoff(self._pauses)
             self._refusals += 1
             return timing.backoff(self._refusals, forbidden=True)

@@ -19,13 +19,13 @@ from watchers.timing import Timing
 
 
 class StreamingMemory:
-    """Types whose server cannot stream their initial state; forgotten when discovery changes."""
+    """Types whose initial state the server cannot stream; forgotten when discovery changes."""
 
     def __init__(self) -> None:
         self._refused: dict[str, int] = {}
 
     def refuses(self, group_resource: str, revision: int) -> bool:
-        """Whether the type was found unable under this registry revision."""
+        """Whether streaming was refused for the type under this registry revision."""
         return self._refused.get(group_resource) == revision
 
     def remember(self, group_resource: str, revision: int) -> None:
@@ -52,7 +52,7 @@ class ShardState:
     revision: Callable[[], int]
     show: Callable[[StreamState, str, str], None]
     on_missing: Callable[[], None] = lambda: None
-    """The type is not served any more: discovery should look."""
+    """Called when the type is no longer served: discovery should look."""
     version: str = ""
     """The newest resourceVersion that entered the buffer; empty = read what the store has."""
     must_replay: bool = False
@@ -78,7 +78,7 @@ class ShardState:
         return f"{self.target.namespace}/{self.target.name} {scope.group_resource} {scope.namespace or '*'}"
 
     def forget(self) -> None:
-        """Drops everything that is not in the journal: the next session starts from what is stored."""
+        """Drops everything that is not in the journal: the next session starts from the stored cursor."""
         self.buffer.discard()
         self.intake.forget()
         self.version = ""

@@ -13,7 +13,7 @@ from reverser.store.model import Scope, Skipped
 
 
 class SkippedRetry:
-    """Remembers what was skipped under which spec; its memory may be lost, then the pauses begin anew."""
+    """Remembers what was skipped under which spec; if that is lost, the pauses start over."""
 
     def __init__(self, *, first: float, most: float) -> None:
         self._first, self._most = first, most

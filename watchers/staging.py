@@ -1,8 +1,8 @@
 """The objects of one replay on their way into Redis, a page at a time (J5).
 
-Nothing of it counts until the sweep names it: a replay that is given up is dropped, and what a dying process
-leaves behind expires. While Redis does not answer the page waits, and with it the reading of the replay:
-what was folded is worth waiting for.
+Nothing counts until the sweep names it: an abandoned replay is dropped, and what a dying process leaves
+behind expires. While Redis does not answer, the page waits, and with it the reading of the replay: what was
+folded is worth waiting for.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Staging:
                 await self._insist(partial(self._state.store.stage, branch, self.replay_id, chunk))
 
     async def finish(self, fold: Fold) -> list[UnsealedEntry]:
-        """Stages the rest of a complete fold; returns what of its objects could not be sealed."""
+        """Stages the rest of a complete fold; returns an entry for each object that could not be sealed."""
         await self.flush(fold)
         state = self._state
         if state.spec.sensitive:
@@ -58,7 +58,7 @@ class Staging:
         return [self._refusals[name] for name in sorted(self._refusals) if name in fold.present]
 
     async def drop(self) -> None:
-        """The replay was given up."""
+        """Drops the staging of an abandoned replay."""
         if self._used:
             with contextlib.suppress(StoreUnavailable):
                 await self._state.store.drop_staging(self._state.position.branch, self.replay_id)

@@ -1,8 +1,8 @@
 """The watched-type table of one target: claims to shards.
 
 One (group, resource) has one writing version per target: the preferred one among those claimed, else the
-best. The others are covered by it and only shown. A cluster-wide claim covers the named namespaces of the
-same type; their operations still count for objects in those namespaces.
+best. The others are covered by it and only shown in the status. A cluster-wide claim covers the named
+namespaces of the same type; their operations still count for objects in those namespaces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ShardSpec:
     """Further operations for objects of these namespaces; only on a cluster-wide shard."""
     sensitive: bool = False
     retained: bool = False
-    """The type is known from memory only: it cannot be opened anew now."""
+    """The type is only remembered, not served now: its watch cannot be opened."""
 
     def operations_for(self, namespace: str) -> frozenset[Operation]:
         """The operations that count for an object of ``namespace``."""

@@ -49,7 +49,7 @@ from watchers.timing import Timing
 log = logging.getLogger(__name__)
 
 SANITIZER_VERSION = 2
-"""Rises when the projection changes, so that every shard replays once."""
+"""Raised when the projection changes, so that every shard replays once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A table, and what it was made of."""
+    """A table and its inputs."""
 
     registry: Registry
     rules: tuple[WatchRule, ...]
@@ -80,7 +80,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Printed:
-    """The shards of a table with their fingerprints, and under what those were made."""
+    """The shards of a table with their fingerprints, and the inputs of those."""
 
     table: Table
     under: tuple[object, ...]
@@ -125,7 +125,7 @@ class TargetRunner:
         self._printed: _Printed | None = None
         self._regained = False
         self.branch: BranchKey | None = None
-        """The branch of an open gate, else None."""
+        """The branch while the gate is open, else None."""
         self._name = target.meta.key
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -137,7 +137,7 @@ class TargetRunner:
         ]
 
     def regain(self, fence: Fence) -> None:
-        """The lease was won back: shards that ended without it start again from what is stored."""
+        """The lease was won back: shards that ended without it restart from the stored cursor."""
         self.fence = fence
         self._regained = True
         self.wake()
@@ -165,9 +165,7 @@ class TargetRunner:
             await asyncio.wait(barriers, timeout=timeout)
 
     async def compare(self) -> None:
-        """Shards whose stored cursor is not what was appended here start again from it. Raises
-        StoreUnavailable.
-        """
+        """Restarts shards whose stored cursor is not what was appended here. Raises StoreUnavailable."""
         await asyncio.gather(*(running.shard.compare() for running in self._shards.values()))
 
     def cursor_ages(self, now: float) -> Iterator[tuple[tuple[str, ...], float]]:
@@ -209,7 +207,7 @@ class TargetRunner:
             return
         self.branch = gate.branch
         table = self._table()
-        # Also where nothing is sealed: the `.sops.yaml` of a folder rides its first commit.
+        # Also where nothing is sealed: the folder's first commit carries its `.sops.yaml`.
         if target.encryption.enabled or any(spec.sensitive for spec in table.shards):
             await self._recipients()
         await self._apply(table, gate)

@@ -1,8 +1,7 @@
 """Ending tasks for certain.
 
-A cancellation can be lost: a client library that meets it at the same moment as its own time-out may
-answer the time-out, and the task goes on. Whoever waits for a task to end therefore asks again until it
-has ended.
+A cancellation can be lost: a client library that receives it together with its own time-out may report the
+time-out, and the task goes on. So cancelling is repeated until the task has ended.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ ASK_AGAIN = 0.5
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancels tasks and returns once all of them have ended, however they ended; nobody else needs to ask."""
+    """Cancels tasks and returns once all of them have ended, whatever their result."""
     asked = set(tasks)
     pending = {task for task in asked if not task.done()}
     while pending:

@@ -1,7 +1,7 @@
-"""Objects that left Git because they are told to go, and that still exist: a finalizer holds them.
+"""Objects that left Git because they are being deleted, and that still exist: a finalizer holds them.
 
-Counted once per process however many targets watch them. An object that stays in this number for long is
-one that somebody deleted and that nobody lets go.
+Counted once per process however many targets watch them. An object that is counted for long was deleted by
+somebody and is stuck on a finalizer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Terminating:
         self._uids: set[str] = set()
 
     def saw(self, uid: str, *, gone: bool, terminating: bool) -> None:
-        """An event of an object: is it on its way out, or gone?"""
+        """Records what an event says of an object: whether it is being deleted, or gone."""
         if terminating and not gone:
             if uid not in self._uids:
                 self._add(uid)
@@ -34,7 +34,7 @@ class Terminating:
             self._show()
 
     def replace(self, uids: Iterable[str]) -> None:
-        """All that a complete replay showed; nothing when the shard ends."""
+        """Replaces everything by what a complete replay showed; empty when the shard ends."""
         wanted = set(uids)
         if wanted == self._uids:
             return

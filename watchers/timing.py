@@ -15,7 +15,7 @@ class Timing:
     forbidden_first: float = 30.0
     forbidden_max: float = 300.0
     healthy: float = 60.0
-    """A session that lived this long starts the back-off anew."""
+    """A session that lasted this long resets the back-off."""
     blocked_after: float = 30.0
     """Failures for this long (or three in a row) are shown as Blocked."""
     open_timeout: float = 30.0
@@ -32,9 +32,9 @@ class Timing:
     """
     quick_close: float = 1.0
     quick_closes: int = 5
-    """So many closes in a row within ``quick_close`` of opening, without an event: replay."""
+    """After this many consecutive closes within ``quick_close`` of opening, without an event: replay."""
     backlog_gap: float = 0.2
-    """A pause in a resumed stream after which events count as live ones."""
+    """A pause in a resumed stream after which events count as live."""
     drain: float = 10.0
     """How long a shard that is stopped waits for its buffer to reach the journal."""
     lease: float = 15.0
@@ -43,7 +43,7 @@ class Timing:
     discovery: float = 30.0
     debounce: float = 1.0
     settle: float = 5.0
-    """How long a type must be followable without a gap before it is told as activated."""
+    """How long a type must be followable without a gap before it is reported as activated."""
     secrets: float = 15.0
     sealing_first: float = 10.0
     sealing_max: float = 300.0
@@ -57,7 +57,7 @@ class Timing:
         return str(random.randint(self.watch_least, self.watch_most))  # noqa: S311
 
     def backoff(self, failures: int, *, forbidden: bool = False) -> float:
-        """The wait after so many failures in a row, doubled each time, with a jitter of a quarter."""
+        """The wait in seconds after ``failures`` in a row, doubled each time, with a jitter of a quarter."""
         first, most = (
             (self.forbidden_first, self.forbidden_max) if forbidden else (self.retry_first, self.retry_max)
         )
