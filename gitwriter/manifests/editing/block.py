@@ -161,11 +161,13 @@ class BlockItems:
         return start, source.after_deeper_comments(source.line_end(stop), self.column)
 
     def cut_up_to(self, index: int) -> Edit:
-        """Cut the items before one that moves up to the dash with which the list begins."""
-        start, stop = self._dashes[0], self._dashes[index]
-        if "#" in self._source.work[start:stop]:
-            raise PlanConflict("comments between items that share a line with their parent")
-        return Edit(start, stop, "")
+        """Cut the items before one that moves up to the dash with which the list begins; a comment above it
+        moves along."""
+        end = self.chunk(index - 1)[1]
+        follow = self._source.skip_blanks(end)
+        while self._source.work[follow : follow + 1] in ("\r", "\n"):
+            follow = self._source.skip_blanks(follow + 1)
+        return Edit(self._dashes[0], follow, "")
 
     def front(self) -> int:
         """Where an item before the first one goes."""
