@@ -120,6 +120,8 @@ class TargetRunner:
         )
         self._skips = SkippedRetry(first=env.timing.skipped_first, most=env.timing.skipped_max)
         self._sealed_at, self._sealed_spec = -1e9, -1
+        self._recipients_read = False
+        self._recipients_awaited = False
         self._adopted = False
         self._known: _Known | None = None
         self._printed: _Printed | None = None
@@ -187,6 +189,8 @@ class TargetRunner:
                 log.exception("%s: a bug while looking at its watches; they go on as they are", self._name)
             with contextlib.suppress(TimeoutError):
                 pause = until_next(asyncio.get_running_loop().time(), self._env.timing.renew)
+                if self._recipients_awaited:
+                    pause = min(pause, self._env.timing.retry_first)
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
 
@@ -240,7 +244,10 @@ class TargetRunner:
         return table
 
     async def _recipients(self) -> None:
-        """Reads who may decrypt, and numbers the set; a change makes every sealed shard replay (J20)."""
+        """Reads who may decrypt, and numbers the set; a change makes every sealed shard replay (J20).
+
+        Where the cluster cannot be asked, what was read before stays true.
+        """
         now, spec = asyncio.get_running_loop().time(), self.target.meta.generation
         if spec == self._sealed_spec and now - self._sealed_at < self._env.timing.secrets:
             return
@@ -255,8 +262,9 @@ class TargetRunner:
             if numbered is None:
                 raise LostRace(f"{self._name}: the lease is no longer held here")
             generation = numbered
-        if self._sealed_at < 0:
+        if not self._recipients_read:
             self._seals.reported.update(await self._env.store.read_unsealed(self.ref.uid))
+            self._recipients_read = True
         self._sealed_at, self._sealed_spec = now, spec
         self._seals.recipients, self._seals.generation = recipients, generation
 
@@ -274,6 +282,7 @@ class TargetRunner:
         ]
         await self._stop_shards(changed, drain=True, forget=False)
         await self._stop_shards(self._lost(), drain=False, forget=False)
+        self._recipients_awaited = False
         for scope, (spec, fingerprint) in wanted.items():
             running = self._shards.get(scope)
             if running is not None:
@@ -284,6 +293,14 @@ class TargetRunner:
             if spec.retained:
                 text = f"{spec.scope.group_resource} is not served reliably now; it is watched once it is"
                 self._board.show(spec, StreamState.BLOCKED, "WatchError", text)
+                continue
+            if spec.sensitive and not self._recipients_read:
+                # Its cursor names the recipients: without them it would replay, and seal nothing meanwhile.
+                text = (
+                    f"{spec.scope.group_resource} is watched once the recipients of this target can be read"
+                )
+                self._board.show(spec, StreamState.BLOCKED, "WatchError", text)
+                self._recipients_awaited = True
                 continue
             self._start_shard(spec, fingerprint)
 

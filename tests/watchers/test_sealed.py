@@ -14,7 +14,9 @@ import pyrage
 import pytest
 
 from reverser.config import parse_sensitive_resources
+from reverser.errors import KubeForbidden, KubeUnavailable, TransientError
 from reverser.kinds.model import GitTarget
+from reverser.kinds.parse import parse_git_target
 from reverser.store import AsyncStore
 from reverser.store.keys import target_part
 from reverser.store.model import ObjectRef, Scope, TargetRef, TypeRef
@@ -34,13 +36,15 @@ class FakeSealer:
     """Reversible by nobody: replaces a projection by a hash, for the recipients of the moment."""
 
     def __init__(self, *recipients: str) -> None:
-        self.who: tuple[str, ...] | Unsealed = recipients
+        self.who: tuple[str, ...] | Unsealed | Exception = recipients
         self.sealed: list[str] = []
         self.fault: Unsealed | Exception | None = None
         """What becomes of every object now."""
         self.tries = 0
 
     async def recipients(self, target: GitTarget) -> tuple[str, ...] | Unsealed:
+        if isinstance(self.who, Exception):
+            raise self.who
         return self.who
 
     async def digest(self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any]) -> str:
@@ -133,6 +137,78 @@ async def test_sealed_before_the_journal(bench: Bench, cluster: Cluster) -> None
     assert str(staged["refused"].presence) == "present"
     assert [entry.reason for entry in await bench.journal().unsealed()] == ["SealingFailed"]
     assert CANARY.encode() not in await everything_in(bench.store)
+
+
+async def test_a_successor_that_cannot_read_the_recipients_passes_no_state_over(
+    bench: Bench, cluster: Cluster
+) -> None:
+    """E24, J20: taking over while the API server does not say who may decrypt, a watcher begins with Secrets
+    only once it does, from the cursor: every state between is sealed, none is shown as unsealed.
+    """
+    cluster.secret("key", "first")
+    uid = cluster.target()
+    cluster.rule("wr", "gt", RULES)
+    await bench.open(uid)
+    former = await bench.start(sealer=FakeSealer("r1"))
+    await bench.streaming(uid, 2)
+    await eventually(lambda: _moved(bench, Scope(uid, "secrets", "shop")), "a cursor to go on from")
+    sweeps = len(await bench.journal().sweeps())
+    await former.stop()
+    sealer = FakeSealer("r1")
+    sealer.who = KubeUnavailable("the API server is away", status=503)
+    await bench.start(sealer=sealer)
+
+    async def waiting() -> bool:
+        streams = await bench.store.read_streams(uid)
+        return {str(record.state) for record in streams.values()} == {"streaming", "blocked"}
+
+    await eventually(waiting, "ConfigMaps stream, Secrets wait")
+    (blocked,) = [r for r in (await bench.store.read_streams(uid)).values() if str(r.state) == "blocked"]
+    assert blocked.scope.group_resource == "secrets"
+    assert "once the recipients of this target can be read" in blocked.message
+    for value in ("second", "third", "fourth"):
+        patch = {"stringData": {"v": value}}
+        cluster.kube.patch("/api/v1/namespaces/shop/secrets/key", patch)
+    sealer.who = ("r1",)
+
+    async def all_states() -> bool:
+        return len(await bench.journal().events("key")) == 3
+
+    await eventually(all_states, "each state that was made meanwhile")
+    assert len(await bench.journal().sweeps()) == sweeps
+    assert await bench.journal().unsealed() == []
+
+
+async def _moved(bench: Bench, scope: Scope) -> bool:
+    return await bench.store.read_cursor(scope) is not None
+
+
+async def test_a_refused_token_says_nothing_about_the_recipients() -> None:
+    """A token that is just being replaced (401) is waited for; a missing right (403) is told as it is."""
+    target = parse_git_target(
+        {
+            "metadata": {"namespace": "shop", "name": "gt", "uid": "u"},
+            "spec": {
+                "encryption": {
+                    "provider": "sops",
+                    "age": {"enabled": True, "recipients": {"extractFromSecret": True}},
+                    "secretRef": {"name": "age"},
+                }
+            },
+        }
+    )
+
+    def answering(error: Exception) -> ClusterSealer:
+        class Refusing:
+            async def get(self, path: str) -> Mapping[str, Any]:
+                raise error
+
+        return ClusterSealer(Refusing(), namespace="ops")  # type: ignore[arg-type]
+
+    with pytest.raises(TransientError):
+        await answering(KubeForbidden("no such token", unauthenticated=True)).recipients(target)
+    missing = await answering(KubeForbidden("may not get secrets")).recipients(target)
+    assert isinstance(missing, Unsealed)
 
 
 async def test_recipients_are_known_before_anything_is_sealed(bench: Bench, cluster: Cluster) -> None:
