@@ -1,7 +1,8 @@
 """One attempt at writing closed windows (J15): build on exactly the tip that was seen, push, settle.
 
-Every step that counts is preceded by a look at the fence. An attempt keeps nothing: whatever goes wrong,
-the next one starts over from the journal. What was pushed is recognised by the intent stored before.
+Every step with an outside effect is preceded by a check of the fence. An attempt keeps nothing: whatever goes
+wrong, the next one starts over from the journal. Earlier pushes are recognised by the intents stored before
+them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _LINES = Sparing(lines=10, seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """What an attempt works with; made anew for each."""
+    """What one attempt works with; built for each attempt."""
 
     store: Store
     lease: BranchLease
@@ -46,7 +47,7 @@ class Edges:
     remote: Remote
     shelf: InventoryShelf
     signer: Callable[[str], Signer]
-    """Reads the signing key in a Secret of the provider's namespace, by name."""
+    """Reads the signing key from a Secret of the provider's namespace, by name."""
     sensitive: frozenset[str]
     brake_percent: int
 
@@ -60,7 +61,7 @@ class Attempt:
         self._branch = edges.branch
 
     def prepare(self, units: Sequence[Unit]) -> tuple[Base, set[str]]:
-        """Fetch, settle what had arrived, notice a rewritten history.
+        """Fetch, settle earlier pushes that arrived, detect a rewritten history.
 
         Returns the base and the boundary ids that are settled now. Raises the classes of ``fetch_base``.
         """
@@ -118,12 +119,12 @@ class Attempt:
         if progress.start is not None:
             for root, inventory in progress.inventories.items():
                 edges.shelf.put(edges.repository, root=root, commit=progress.start, inventory=inventory)
-                # a commit of ours holds no symbolic link, and the base was looked at
+                # our own commits hold no symbolic link, and the base was checked
                 edges.shelf.note_direct(edges.repository, root=root, commit=progress.start)
         return len(made)
 
     def rescan(self, root: str, base: Base) -> PathVerdict:
-        """Judge a target's folder as it is on the remote now, without writing."""
+        """The verdict on a target's folder as it is on the remote now; writes nothing."""
         builder = Builder(self._edges, Progress(base=base.start, start=base.start))
         link = builder.symlink_on(root)
         if link is not None:
@@ -200,7 +201,7 @@ class Attempt:
         self._store.write_path_verdict(uid, verdict)
 
     def _tell(self, target: TargetRef, skipped: Sequence[SkippedObject]) -> None:
-        """A line for each object that is skipped from now on, sparingly: status lists them all."""
+        """Log newly skipped objects, a bounded number of lines: the status lists them all."""
         for item in skipped:
             left = _LINES.left((target.uid, item.code))
             if left:

@@ -27,5 +27,5 @@ def stalled_delay(attempts: int) -> float:
 
 
 def rescan_delay(attempts: int) -> float:
-    """Seconds before a refused folder is looked at again."""
+    """Seconds before a refused folder is checked again."""
     return _doubled(RESCAN_FIRST_SECONDS, attempts, RESCAN_MOST_SECONDS)

@@ -1,7 +1,7 @@
 """Where new commits start: the remote is listed and fetched, earlier pushes and rewrites are recognised.
 
-Existence is decided by the listing, never by what the clone remembers. Nothing on the remote is created
-or changed here.
+Whether a branch exists is decided by the listing, never by what the clone remembers. Nothing on the remote is
+created or changed here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Base:
 
 @contextmanager
 def listing(repository: BareRepository, remote: Remote) -> Iterator[Callable[[], RemoteRefs]]:
-    """List the remote while the block does something else; the value waits for the answer.
+    """List the remote while the block runs; calling the value waits for the answer.
 
     It raises what ``list_remote`` raises.
     """
@@ -49,7 +49,7 @@ def fetch_base(repository: BareRepository, remote: Remote, branch: str, *, refs:
 
 
 def start_branch(refs: RemoteRefs, branch: str) -> str | None:
-    """The branch itself where it exists, else the default branch, else none: pure."""
+    """The tip to start from: the branch where it exists, else the default branch, else None. Pure."""
     if branch in refs.branches:
         return branch
     if refs.head is not None and refs.head in refs.branches:
@@ -60,7 +60,7 @@ def start_branch(refs: RemoteRefs, branch: str) -> str | None:
 def arrived(repository: BareRepository, remote: Remote, intent: Intent, *, branch: str, base: Base) -> bool:
     """Whether a push that was intended has reached the remote (J15), however long ago.
 
-    An intent that would not have moved the branch is not looked for.
+    False for an intent that would not have moved the branch.
     """
     if base.tip is None:
         return False

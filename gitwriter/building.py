@@ -1,7 +1,7 @@
 """From units to commits in the clone: which files change, under which message, signed or not.
 
-A unit that cannot be written is refused by itself: its entries are settled, its types are replayed once
-the cause is gone, and the units after it go on. Nothing here reaches the remote or the journal.
+A unit that cannot be written is refused alone: its entries are settled, its types are replayed once the cause
+is gone, and the units after it continue. Nothing here reaches the remote or the journal.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Progress:
     inventories: dict[str, Inventory] = field(default_factory=dict)
     trees: dict[str, CommitTree] = field(default_factory=dict)
     size: int = 0
-    """Bytes of the files that were made; they are in memory until the attempt ends."""
+    """Bytes of the files built so far; they stay in memory until the attempt ends."""
 
 
 class Builder:
@@ -67,7 +67,7 @@ class Builder:
         self._progress = progress
 
     def look(self, root: str) -> Inventory:
-        """The inventory of a target path at the commit that is built on next.
+        """The inventory of a target path at the commit that the next unit builds on.
 
         Commits of this attempt cannot be read before it ends, so a folder is first read at the base and
         then followed in memory; ``readable`` says for which folders that holds.
@@ -83,8 +83,8 @@ class Builder:
         return inventory
 
     def readable(self, unit: Unit) -> bool:
-        """Whether the attempt may go on with this unit: no commit of it touched a folder that overlaps the
-        unit's without being it, and what it holds in memory is bounded.
+        """Whether this attempt can take the unit too: none of its commits touched another folder that
+        overlaps the unit's, and its memory is still below the limit.
         """
         if self._progress.size >= ATTEMPT_BYTES:
             return False
@@ -195,7 +195,7 @@ class Builder:
         return plan_writes(tree, work.changes, held, inventory=inventory)
 
     def _work(self, unit: Unit, frozen: Frozen, comparison: Comparison, *, generation: int) -> Work | None:
-        """What is to be written; None where a replay's staging is missing or incomplete (J5)."""
+        """The changes to write; None where a replay's staging is missing or incomplete (J5)."""
         uid = unit.boundary.target.uid
         if isinstance(unit, ClosedWindow):
             return window_work(self._events(unit), prune=frozen.prune, generation=generation)
@@ -269,7 +269,7 @@ class Builder:
 
 
 def _compared(sweep: SweepEntry | None, work: Work, inventory: Inventory) -> list[TreeEntry]:
-    """The files that a replay is compared with; a window names few, and those are read one by one."""
+    """The files to read ahead for a replay; a window names few objects, whose files are read one by one."""
     if sweep is None or not any(isinstance(change, Upsert) and change.body for change in work.changes):
         return []
     known = {change.unchanged_blob for change in work.changes if isinstance(change, Upsert)}

@@ -1,5 +1,4 @@
-"""The message of a unit: the bound request's words, else the frozen template of its kind (sheet of messages
-in docs/commits.md)."""
+"""The message of a unit: the bound request's text, else the frozen template of its kind (docs/commits.md)."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ MOST_LISTED = 50
 
 
 def commit_message(unit: Unit, frozen: Frozen, plan: WritePlan, *, committer: str) -> str:
-    """The message of the commit that a unit becomes. A template that fails gives way to the default one."""
+    """The message of the commit that a unit becomes. A template that fails is replaced by the default one."""
     if unit.boundary.message:
         return unit.boundary.message
     if isinstance(unit, SweepUnit):

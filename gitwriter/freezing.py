@@ -1,4 +1,4 @@
-"""What a closing window freezes of its provider and target (J13), and how a frozen policy is used again."""
+"""What a closing window freezes of its provider and target (J13), and the placement policy made of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reverser.store.model import Frozen
 
 
 def freeze(provider: GitProvider, target: GitTarget) -> Frozen:
-    """The settings with which a window is written, whenever that will be."""
+    """The settings with which a window is written, however late."""
     commit = provider.commit
     return Frozen(
         committer_name=commit.committer_name,

@@ -1,7 +1,7 @@
-"""Names for the author and committer lines: from who made a change to what git accepts.
+"""Names and e-mails for author and committer lines, as git accepts them.
 
-Names come from an identity provider, e-mails may be missing, and both may be hostile: an angle bracket or
-a line break would forge headers. An unusable display name falls back to the user name; whatever is left is
+Names come from an identity provider, e-mails may be missing, and either may be hostile: an angle bracket or a
+line break would forge headers. An unusable display name falls back to the user name; whatever is left is
 stripped of what git's format cannot hold and is bounded, but otherwise kept (emoji and right-to-left text
 included): an author should recognise themselves.
 """

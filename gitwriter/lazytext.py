@@ -1,8 +1,8 @@
 """An object of the journal as the planner reads it, kept as text.
 
 A replay may bring tens of thousands of objects. As dictionaries they take several times the memory of their
-text, and each is looked at for a moment only: so the text is kept, and parsed when it is asked for. The last
-one of a thread stays parsed, as one object is asked for several things in a row.
+text, and each is needed only for a moment: so the text is kept and parsed on access. The last one of each
+thread stays parsed, because an object is read several times in a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _latest = threading.local()
 
 
 class ParsedText(Mapping[str, Any]):
-    """The JSON object in ``text``. What it gives out must not be changed."""
+    """The JSON object in ``text``. Its values must not be changed."""
 
     __slots__ = ("_text",)
 

@@ -1,4 +1,4 @@
-"""The branch lease of a running writer: renewed in the background, asked before every step that counts."""
+"""The branch lease of a running writer: renewed in the background, checked before every step that matters."""
 
 from __future__ import annotations
 

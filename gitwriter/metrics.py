@@ -1,4 +1,4 @@
-"""What the branch writers count. Labels are bounded: branches, outcomes, types; never an object's name."""
+"""Metrics of the branch writers. Labels are bounded: branches, outcomes, types; never an object's name."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What is kept of a unit until its push has arrived: everything but its objects and files, which may be
+    """What is kept of a unit until its push has arrived: everything but its objects and files, which may take
     many times the memory.
     """
 
@@ -96,7 +96,7 @@ class Written:
 
 
 def written_of(built: Built, *, branch: BranchKey) -> Written:
-    """What outlives the making of a unit's commit."""
+    """The part of a built unit that is still needed once its commit exists."""
     plan = built.plan
     return Written(
         unit=built.unit,
@@ -157,7 +157,7 @@ def counted_changes(plan: WritePlan) -> int:
 
 
 def deleted_count(plan: WritePlan) -> int:
-    """Documents that go: by delete events and by the sweep."""
+    """Deleted documents: by delete events and by the sweep."""
     singles = sum(
         1
         for result in plan.results
@@ -294,7 +294,7 @@ def refusal_of(
 
 
 def retirement_of(unit: Unit, *, branch: BranchKey, reason: str, detail: str) -> Settlement:
-    """A finalized window that no longer has a place to go (J17, J22)."""
+    """The settlement of a finalized window that can no longer be written (J17, J22)."""
     settlement = refusal_of(unit, branch=branch, reason=reason, detail=detail)
     outcome = dataclasses.replace(settlement.outcome, kind=OutcomeKind.RETIRED)
     return dataclasses.replace(settlement, outcome=outcome)
@@ -321,8 +321,8 @@ def void_of(unit: Unit, *, branch: BranchKey, detail: str) -> Settlement:
 
 
 def retired_together(entries: Sequence[Stored]) -> list[list[Stored]]:
-    """Entries of targets that are gone, as they are settled: each request for itself, the rest of a target by
-    the hundreds, or a long queue of one that was deleted would fill the history with its entries.
+    """Entries of targets that are gone, grouped for settling: each request alone, the rest of a target by the
+    hundreds, or the backlog of one deleted target would flood the history.
     """
     groups: list[list[Stored]] = []
     open_groups: dict[str, list[Stored]] = {}

@@ -1,8 +1,8 @@
-"""Waiting for the API server no longer than a shutdown allows.
+"""Waiting for the API server, but no longer than a shutdown allows.
 
-A call has its own deadline, but that may be far off when the process is told to end, and neither the look-up
-of a host nor an answer that drips is bounded by it. So the call runs beside, and who waits for it looks up
-twice a second. A call that is given up ends with the process: it only reads.
+A call has its own deadline, but that may be far off when the process is asked to stop, and it bounds neither
+a DNS lookup nor an answer that trickles in. So the call runs in a thread of its own, and its caller checks
+twice a second whether to give up. An abandoned call ends with the process: it only reads.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LOOK_UP_SECONDS = 0.5
 
 
 def patiently(ask: Callable[[], T], given_up: Callable[[], bool]) -> T:
-    """What ``ask`` answers. Raises what it raises, and KubeUnavailable once ``given_up`` is true."""
+    """The result of ``ask``. Raises what it raises, and KubeUnavailable once ``given_up()`` is true."""
     answer: Future[T] = Future()
 
     def run() -> None:
         try:
             answer.set_result(ask())
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
             answer.set_exception(error)
 
     if given_up():

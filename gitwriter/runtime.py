@@ -1,4 +1,4 @@
-"""The writer of one process: its edges, its clones, and what it remembers between runs."""
+"""The branch writers of one process: their edges, clones, and what is remembered between runs."""
 
 from __future__ import annotations
 
@@ -62,9 +62,8 @@ class WriterRuntime:
     def begin_shutdown(self, *, grace: float = GRACE_SECONDS) -> None:
         """Running writers close their windows, push once without cooldown, and end.
 
-        A remote or API server that has not answered ``grace`` seconds from now is given up. Nothing is lost
-        by that: the journal keeps the windows, and a push that may have arrived is recognised by its intent
-        (J15).
+        A remote or API server that has not answered within ``grace`` seconds is given up. Nothing is lost:
+        the journal keeps the windows, and a push that may have arrived is recognised by its intent (J15).
         """
         self._given_up_at = min(self._given_up_at, time.monotonic() + grace)
         self._stopping.set()
@@ -75,8 +74,8 @@ class WriterRuntime:
     def drain(self, *, seconds: float) -> None:
         """After ``begin_shutdown``: close the windows of the branches written here and push once more.
 
-        What is not done in time stays in the journal. Several branches go at once, so that a silent remote
-        takes no time from the others.
+        What is not done in time stays in the journal. Branches are drained in parallel, so that a silent
+        remote takes no time from the others.
         """
         deadline = time.monotonic() + seconds
         self._given_up_at = min(self._given_up_at, deadline)

@@ -1,8 +1,8 @@
 """Which objects of a target Git does not hold as they are, kept from commit to commit: pure.
 
-A skip is never an error of a commit, so it must be seen elsewhere. A window tells of the objects it
-brought, a sweep of its whole scope; what either finds written is no longer skipped. Skips that a rule
-asks for, that another condition shows, or that the next replay repairs by itself are counted only.
+A skip never fails a commit, so it has to be shown elsewhere. A window reports on the objects it brought, a
+sweep on its whole scope; what either finds written is no longer skipped. Skips that a rule asks for, that
+another condition shows, or that the next replay repairs are only counted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _COUNTED_ONLY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a commit's results say of skips: whom they touch, of which scopes they tell, who is skipped."""
+    """What a commit's results say about skips: the objects they touch, the scopes they cover, the objects
+    skipped."""
 
     touched: frozenset[tuple[str, str, str]]
     scopes: tuple[tuple[str, str | None], ...]
@@ -37,7 +38,7 @@ class News:
 
 
 def news_of(results: Sequence[ChangeResult]) -> News:
-    """The part of ``results`` that matters here."""
+    """The news in ``results``."""
     sweeps = [result.change for result in results if isinstance(result.change, Sweep)]
     return News(
         frozenset(_identity(result) for result in results),

@@ -30,7 +30,7 @@ class Sources:
     def __init__(
         self, kube: Kube, config: Config, tokens: TokenSource, *, given_up: Callable[[], bool] = lambda: False
     ) -> None:
-        """``given_up`` says that nobody waits for the cluster any more; then reads raise KubeUnavailable."""
+        """Once ``given_up()`` is true, reads raise KubeUnavailable instead of waiting for the cluster."""
         self._kube = kube
         self._given_up = given_up
         self._config = config

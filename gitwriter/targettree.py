@@ -78,7 +78,7 @@ class CommitTree:
     def read_ahead(self, entries: Iterable[TreeEntry]) -> Iterator[None]:
         """Hold the blobs of some entries in memory during the block, up to a limit.
 
-        A question to git for each blob costs more than the blob: both processes wake up for it.
+        A round trip to git for each blob costs more than the blob: both processes wake up for it.
         """
         wanted, size = [], 0
         for entry in entries:
@@ -118,7 +118,7 @@ class _Known:
 
 
 class InventoryShelf:
-    """The inventories of one process, by clone and target path; the least used ones are dropped.
+    """The inventories of one process, by clone and target path; the least recently used ones are dropped.
 
     What they are made of, facts by blob id and the comparisons of replays, is kept in ``folder`` (None:
     nowhere) between processes. It is a cache: several processes may share the folder, and the last to save
@@ -156,9 +156,9 @@ class InventoryShelf:
         return self._cache.learned + self.unchanged.learned
 
     def save(self, *, all_of_it: bool = False) -> None:
-        """Write the caches to disk where much was learned since the last time, or anything at all.
+        """Write the caches to disk when much was learned since the last time (with ``all_of_it``: anything).
 
-        A disk that refuses costs the next process time and nothing else, so it is only logged.
+        A disk that is full costs the next process time and nothing else, so it is only logged.
         """
         fresh, known = self._learned - self._saved, len(self._cache) + len(self.unchanged)
         enough = 1 if all_of_it else max(_SAVE_AFTER, known // 20)  # so that saving stays a small share

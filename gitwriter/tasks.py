@@ -1,4 +1,4 @@
-"""The Celery task of the branch writer. It holds no logic: the journal says what is to be done."""
+"""The Celery task of the branch writer. It holds no logic: the journal says what to do."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _runtime: list[WriterRuntime] = []
 
 
 def configure(runtime: WriterRuntime) -> None:
-    """Set the edges that every task of this process uses."""
+    """Set the runtime that every task of this process uses."""
     _runtime[:] = [runtime]
 
 
 def begin_shutdown() -> None:
-    """Let running writers close their windows and end."""
+    """Ask running writers to close their windows and end."""
     for runtime in _runtime:
         runtime.begin_shutdown()
 

@@ -1,13 +1,13 @@
-"""Which documents were found to say what an object says, so that a replay need not read them again.
+"""Which documents are known to equal which objects, so that a replay need not read them again.
 
-A replay brings every object of a type, and almost always Git holds all of them already. To see that, each
-file would be read, each object written as text and the two compared. What came of the comparison depends on
-nothing but the document's bytes, the object and the settings that hide fields, so its result is kept: the
-blob, and a digest of the rest. A different blob, object, setting or release of the product is another
-question, and is asked again. Losing this costs time, never a change.
+A replay brings every object of a type, and almost always Git holds all of them already. To find that out,
+each file would be read, each object rendered and the two compared. The result depends on nothing but the
+document's bytes, the object and the settings that hide fields, so it is kept: the blob, and a digest of the
+rest. A different blob, object, setting or release of the product is compared again. Losing this costs time,
+never a change.
 
-Documents that a kustomization touches are left out, because other files have a say in them, and so are
-sealed ones, whose digests are the store's (J20).
+Documents that a kustomization touches are left out, because other files influence them, and so are sealed
+ones, whose digests are kept in Redis (J20).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Unchanged(Remembered[tuple[str, int], bytes]):
     """Digests by blob and document."""
 
     def holds(self, blob: str, document: int, digest: bytes) -> bool:
-        """Whether the document was found to say what the digest stands for."""
+        """Whether the document is known to equal the object of this digest."""
         return self.get((blob, document)) == digest
 
     def note(self, blob: str, document: int, digest: bytes) -> None:
-        """Remember what a document says."""
+        """Remember that the document equals the object of this digest."""
         self.put((blob, document), digest)
 
     @staticmethod
@@ -50,7 +50,7 @@ class Unchanged(Remembered[tuple[str, int], bytes]):
 
 
 class Comparison:
-    """One replay's questions: which objects need not be compared, and what to remember afterwards."""
+    """One replay's use of the memory: which objects need no comparison, and what to remember afterwards."""
 
     def __init__(self, memory: Unchanged, inventory: Inventory, policy: Policy) -> None:
         self._memory = memory
@@ -81,7 +81,7 @@ class Comparison:
         return place[0]
 
     def remember(self, results: Sequence[ChangeResult], after: Inventory) -> None:
-        """Keep which objects stand in the folder as they are, given what became of all of them."""
+        """Remember which objects the folder now holds as they are, given the results of all changes."""
         doubtful = {id(result.change) for result in results if not _clean(result)}
         for result in results:
             change = result.change

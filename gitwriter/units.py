@@ -1,7 +1,7 @@
 """From journal entries to what the manifest planner is asked: pure.
 
-What a replay does not allow (operations, prune mode, another
-recipients generation) is decided here, before any file is looked at.
+What a replay does not allow (operations, prune mode, another recipients generation) is decided here, before
+any file is read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def scopes_of(unit: Unit) -> tuple[Scope, ...]:
 
 
 def event_bytes(unit: Unit) -> int:
-    """What the events of a window count in the journal; 0 for a sweep."""
+    """The journal bytes of a window's events; 0 for a sweep."""
     return 0 if isinstance(unit, SweepUnit) else unit.weight
 
 

@@ -1,4 +1,4 @@
-"""The verdict on a target's folder, as status shows it: pure."""
+"""The verdict on a target's folder, as the status shows it: pure."""
 
 from __future__ import annotations
 

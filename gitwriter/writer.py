@@ -1,9 +1,9 @@
 """The branch writer: one run under one lease, from the journal to the remote and back.
 
-A run plans, stores the boundaries of what closed, attempts what may go, and gives the lease back together
-with the moment at which the branch is due again (J9). It keeps no state that matters: a writer that is
-killed anywhere is followed by another that reads the same journal. What is remembered between runs
-(when an entry was first seen, inventories) only saves time.
+A run plans, stores the boundaries of closed windows, attempts what may be written, and gives the lease back
+together with the moment at which the branch is due again (J9). It keeps no state that matters: a writer that
+is killed anywhere is followed by another that reads the same journal. What is remembered between runs (when
+an entry was first seen, inventories) only saves time.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class BranchMemory:
     attempts: int = 0
     """Failed attempts in a row."""
     retry_at: float = 0.0
-    """Monotonic clock; nothing is attempted before."""
+    """Monotonic clock, seconds; nothing is attempted before."""
     offenders: dict[str, float] = field(default_factory=dict)
     """Windows that the remote's policy refuses: boundary id to when each is tried again (monotonic clock)."""
     refusals: int = 0
@@ -90,7 +90,7 @@ class _Step:
     waiting: set[str]
     """Boundaries of closed windows that may not go now (J15: gates; J18: offenders)."""
     provider: GitProvider | None
-    """None: it is gone, or nothing is pending."""
+    """None: it is gone, or nothing is pending and it was not read."""
     now: int
     """The moment of the plan (Redis clock, ms)."""
 
@@ -118,8 +118,8 @@ class BranchWriter:
         self._memory = memory
 
     def run(self) -> tuple[str, int | None]:
-        """Write until nothing may go now. Returns what ``release_branch`` wants: the last entry planned on
-        and the moment (Redis clock, ms) at which the branch is due, None for never.
+        """Write until nothing more may be written now. Returns the arguments of ``release_branch``: the last
+        entry planned on, and when the branch is due (Redis clock, ms; None = never).
 
         Raises LostRace when the lease is lost, StoreUnavailable, and bugs.
         """
@@ -132,7 +132,7 @@ class BranchWriter:
                 raise
             except TransientError as error:
                 return self._last_listed(), self._failed(error, self._store.time_ms())
-            except StalledError as error:  # the API server refuses us: a right that is missing, an old token
+            except StalledError as error:  # the API server refuses us: a missing permission, an expired token
                 return self._last_listed(), self._stalled(error, self._store.time_ms())
             plan, waiting, now = step.plan, step.waiting, step.now
             try:
@@ -164,7 +164,7 @@ class BranchWriter:
                 races = 0
 
     def _read_entries(self) -> list[Stored]:
-        """The journal from its start; what this process read before is kept, what is settled is dropped."""
+        """The journal from its start; what this process read before is reused, what is settled is dropped."""
         memory, branch = self._memory, self._branch
         ids = page = self._store.entry_ids(branch)
         while len(page) == IDS_AT_ONCE:
@@ -173,7 +173,8 @@ class BranchWriter:
         alive = set(ids)
         memory.listed = ids
         memory.entries = [stored for stored in memory.entries if stored.id in alive]
-        # What is appended meanwhile is for the next plan: giving the lease back makes the branch due for it.
+        # What is appended meanwhile is left to the next plan: giving the lease back makes the branch due for
+        # it.
         while ids and (not memory.entries or memory.entries[-1].id != ids[-1]):
             batch = self._store.read_entries(branch, self._last_read(), texts=False)
             memory.entries.extend(batch)
@@ -190,7 +191,8 @@ class BranchWriter:
         return self._memory.entries[-1].id if self._memory.entries else ""
 
     def _plan(self) -> _Step:
-        """What may go now; targets and provider are read here, at close and right before the push (J22)."""
+        """What may be written now; targets and provider are read here, at close and right before the push
+        (J22)."""
         entries = self._read_entries()
         boundaries = self._store.read_boundaries(self._branch)
         targets = {stored.entry.target.uid: stored.entry.target for stored in entries}
@@ -292,8 +294,8 @@ class BranchWriter:
         self._healthy()
 
     def _isolate(self, attempt: Attempt, units: Sequence[Unit], refusal: RemoteRejected) -> None:
-        """Push window by window. Offenders stay, and with them whatever shares their folders (J17); when
-        nothing at all gets through, the rest is not tried either: the remote refuses the branch."""
+        """Push window by window. Offenders wait, and with them whatever shares their folders (J17); when none
+        of the first ones gets through, the rest is not tried: the remote refuses the branch."""
         delay = stalled_delay(self._memory.refusals)
         again = time.monotonic() + delay
         refused: set[str] = set()
@@ -324,7 +326,7 @@ class BranchWriter:
         )
 
     def _drop_displaced(self, units: Sequence[Unit]) -> list[Unit]:
-        """Settle what a successor's first sweep makes pointless (J17)."""
+        """Settle what a successor's first sweep makes obsolete (J17)."""
         displaced: dict[str, Unit] = {}
         for unit in units:
             if isinstance(unit, SweepUnit):
@@ -351,7 +353,7 @@ class BranchWriter:
         )
 
     def _check_remote(self) -> None:
-        """Nothing is pending, so somebody woke the branch: has its history been rewritten (J19)?"""
+        """Nothing is pending, so the branch was woken to check whether its history was rewritten (J19)."""
         if time.monotonic() < self._memory.check_at:
             return
         self._memory.check_at = time.monotonic() + REMOTE_CHECK_SECONDS
@@ -385,7 +387,7 @@ class BranchWriter:
     def _failed(self, error: TransientError, now: int) -> int:
         delay = transient_delay(
             self._memory.attempts,
-            jitter=random.random(),  # noqa: S311 - spreads retries, hides nothing
+            jitter=random.random(),  # noqa: S311 - spreads retries, no security
             asked=error.retry_after,
         )
         return self._wait(type(error).__name__, str(error), delay, now)
@@ -394,7 +396,7 @@ class BranchWriter:
         return self._wait(error.reason, str(error), BLOCKED_RECHECK_SECONDS, now)
 
     def _wait(self, reason: str, message: str, delay: float, now: int) -> int:
-        """The whole branch waits; answers when it is due again."""
+        """The whole branch waits; returns when it is due again (Redis clock, ms)."""
         memory = self._memory
         memory.attempts += 1
         memory.retry_at = time.monotonic() + delay
@@ -403,7 +405,7 @@ class BranchWriter:
         return now + int(delay * 1000)
 
     def _note_failure(self, reason: str, message: str, *, attempts: int, delay: float, now: int) -> None:
-        """What status shows of the branch, and one log line."""
+        """Record the failure for the status of the branch, and log one line."""
         before = self._store.read_branch_health(self._branch)
         since = before.since_ms if before is not None and not before.ok else now
         self._store.write_branch_health(
@@ -445,7 +447,7 @@ class BranchWriter:
         return min(moments) if moments else None
 
     def _rescan(self, now: int) -> int | None:
-        """Look again at refused folders (with back-off); answers when to come back for the others (J14)."""
+        """Rescan refused folders (with back-off); returns when to come back for the others (J14)."""
         refused = {
             uid: gate.path
             for uid, gate in self._store.read_gates().items()

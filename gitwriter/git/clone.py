@@ -1,9 +1,9 @@
 """The clone's place on disk: owned by one process, sound, and bare.
 
-A crash may leave anything there: lock files, a half-written pack, an empty object, a plain file. One
-owner is ensured by an advisory lock beside the clone, which the kernel drops with the process; under that
-lock every leftover is somebody's who is dead. Cheap checks then tell a sound clone from a damaged one,
-and a damaged one is removed: it holds nothing that is not on the remote or in the journal.
+A crash may leave anything there: lock files, a half-written pack, an empty object, a plain file. One owner is
+ensured by an advisory lock beside the clone, which the kernel drops with the process; under that lock every
+leftover belongs to a dead process. Cheap checks then tell a sound clone from a damaged one, and a damaged one
+is removed: it holds nothing that is not on the remote or in the journal.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def prepare(path: Path, url: str) -> None:
 
 
 def read_ref(path: Path, ref: str) -> str | None:
-    """What a loose ref of the clone says, without a child; None where it is packed, absent or odd."""
+    """The object id in a loose ref, read without a child process; None where it is packed, absent or
+    malformed."""
     try:
         content = (path / ref).read_bytes()
     except (OSError, ValueError):
@@ -67,7 +68,8 @@ def read_ref(path: Path, ref: str) -> str | None:
 
 
 def write_ref(path: Path, ref: str, oid: str) -> bool:
-    """Set a loose ref without a child; False where git should do it (a name in the way of another).
+    """Set a loose ref without a child process; False where git has to do it (a name is in the way of
+    another).
 
     The clone's lock is held, so nobody else writes refs, and a rename is as atomic as git's own.
     """
@@ -83,7 +85,7 @@ def write_ref(path: Path, ref: str, oid: str) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a clone, whatever stands in its place."""
+    """Remove a clone, or whatever is in its place."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():

@@ -1,11 +1,11 @@
 """Making commits in a bare clone, at the cost of the change and not of the repository.
 
-Nothing here has an index or a work tree, so nothing unencrypted is on the disk beside what is committed, and
-no porcelain edits messages or names. Commits of a few files are written as loose objects. From the first one
-of many files on, ``git fast-import`` takes the session's commits in one stream, touches only the trees on
-their way, and writes one pack; both ways give the same ids. Git's stream format has no room for a
-signature: a signed commit's tree comes from the stream, and the commit object is then written whole, with the
-signature over exactly the bytes that it will have.
+There is no index and no work tree, so no plain text lies on disk beside what is committed, and no porcelain
+rewrites messages or names. Commits of a few files are written as loose objects. From the first commit of many
+files on, ``git fast-import`` takes the session's commits in one stream, touches only the trees on the way,
+and writes one pack; both ways give the same ids. Git's stream format has no room for a signature: a signed
+commit's tree comes from the stream, and the commit object is then written whole, with the signature over
+exactly the bytes that it will have.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A commit that was made, and its tree (equal trees = nothing changed)."""
+    """A new commit and its tree (equal trees = nothing changed)."""
 
     commit: str
     tree: str
@@ -185,7 +185,7 @@ class CommitSession:
             stop(process)
 
     def abort(self) -> None:
-        """Throw the session's commits away; loose objects stay, and nothing names them."""
+        """Discard the session's commits; loose objects stay, but no ref names them."""
         self._over = True
         if self._process is not None:
             process, self._process = self._process, None
@@ -217,7 +217,7 @@ class CommitSession:
 
 
 def _failed(process: subprocess.Popen[bytes]) -> CloneDamaged:
-    """The clone cannot be built on, or there is no room for what is made: git's own words tell."""
+    """The clone cannot be built on, or the disk is full: the message quotes git."""
     assert process.stderr
     said = process.stderr.read(_WORDS).decode("utf-8", "replace").splitlines()
     words = next((line for line in said if line and not line.startswith("fast-import:")), "no reason given")

@@ -1,7 +1,7 @@
 """Failures of the clone itself.
 
-A clone is disposable: everything in it comes from the remote or can be made again from the journal. So
-damage is not repaired but answered by a fresh clone, and whoever met it tries again.
+A clone is disposable: everything in it comes from the remote or can be made again from the journal. So damage
+is not repaired: the clone is replaced and the attempt repeated.
 """
 
 from __future__ import annotations

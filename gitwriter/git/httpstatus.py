@@ -1,8 +1,8 @@
-"""How long an https remote wants to be left alone.
+"""How long a rate-limiting https remote asks to wait.
 
-Git reports a refused request as prose, without the headers. A forge that limits its callers says in one of
-them when to come back (429, 403 or 503 with Retry-After), and asking sooner prolongs the limit. So after a
-failed command the same address is asked once more, plainly, and only status and header are looked at.
+Git reports a refused request as prose, without the headers. A forge that limits its callers says in a header
+when to come back (429, 403 or 503 with Retry-After), and asking sooner prolongs the limit. So after a failed
+command the same address is requested once more, and only status and header are read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def asked_delay(url: RepositoryUrl, *, authorization: str, tls: Tls) -> float | 
                 return None
             return parse_retry_after(error.headers.get("Retry-After", ""), now=time.time())
     except (OSError, http.client.HTTPException):
-        return None  # git has reported already that there is no connection
+        return None  # git has already reported the failed connection
 
 
 def _context(tls: Tls, files: MemoryFiles) -> ssl.SSLContext:

@@ -1,11 +1,11 @@
 """Commits of a few files, written as loose objects without a child process.
 
-A change of one object is three kinds of small files in the clone: its blob, the trees on its way, the
-commit. Starting a program for that costs more than the work, and in a folder of ten thousand files
-`fast-import` costs several times what reading and writing that one tree does. Objects are made here as Git
-defines them: the id is the hash of header and content, a tree is sorted as if folders ended in a slash, and
-an empty folder is no entry. Each file is written beside its place and renamed, so a reader sees all of an
-object or none; what a crash leaves is removed when the clone is opened next.
+A change of one object is three kinds of small files in the clone: its blob, the trees on its way, the commit.
+Starting a program costs more than that work, and in a folder of ten thousand files `fast-import` takes
+several times as long as reading and writing that one tree. Objects are made here as Git defines them: the id
+is the hash of header and content, a tree is sorted as if folders ended in a slash, and an empty folder is no
+entry. Each file is written beside its place and renamed, so a reader sees all of an object or none; what a
+crash leaves is removed when the clone is opened next.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Node:
 
 
 class LooseObjects:
-    """Writes objects into the clone at ``path``; ``read`` gives the content of any object in it by id."""
+    """Writes objects into the clone at ``path``; ``read`` returns the content of any object in it by id."""
 
     def __init__(self, path: Path, read: Callable[[str], bytes]) -> None:
         self._objects = path / "objects"
@@ -46,7 +46,7 @@ class LooseObjects:
         self._trees: dict[bytes, bytes] = {}
 
     def write(self, kind: bytes, content: bytes, *, sha256: bool = False) -> str:
-        """Store an object; returns its id. Raises CloneUnusable where the disk refuses."""
+        """Store an object and return its id. Raises CloneUnusable when the disk is full or not writable."""
         whole = b"%s %d\0" % (kind, len(content)) + content
         digest = hashlib.sha256(whole) if sha256 else hashlib.sha1(whole, usedforsecurity=False)
         oid = digest.hexdigest()
@@ -69,7 +69,7 @@ class LooseObjects:
         """The tree after some files were written or (None) removed; all its objects are stored.
 
         ``tree`` None is the empty one. Removals come first, as in a commit of `fast-import`. Raises
-        CloneDamaged for a tree that cannot be read, CloneUnusable where the disk refuses.
+        CloneDamaged for a tree that cannot be read, CloneUnusable when the disk is full or not writable.
         """
         sha256 = tree is not None and len(tree) == 64
         current = bytes.fromhex(tree) if tree is not None else None
@@ -155,7 +155,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _is_folder(entry: Entry) -> bool:
-    return entry[0].lstrip(b"0") == _FOLDER  # some tools wrote it with a leading zero
+    return entry[0].lstrip(b"0") == _FOLDER  # some tools write it with a leading zero
 
 
 def _order(item: tuple[bytes, Entry]) -> bytes:

@@ -1,8 +1,8 @@
 """Commands that talk to a remote: bounded in time, with its secrets, and typed when they fail.
 
-A remote that accepts a connection and then says nothing must cost seconds, not a worker. So a command has
-two bounds: one for the whole, however lively it is, and one for silence. What git printed is shown to
-people after it was rid of secrets, and decides nothing.
+A remote that accepts a connection and then says nothing must cost seconds, not a worker. So a command has two
+bounds: one for the whole, however lively it is, and one for silence. What git printed is shown to people
+after secrets were redacted, and decides nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reverser.trust.values import redact
 class Deadlines:
     """Seconds: local commands, listing, a silent remote, and a whole transfer however lively.
 
-    ``abandon`` is asked while a remote is waited for: True ends the command, whatever time is left.
+    ``abandon`` is polled while waiting for a remote: True ends the command, whatever time is left.
     """
 
     local: float = 60.0
@@ -103,17 +103,17 @@ def run_remote(
 
 
 def unavailable(what: str, remote: Remote, stderr: bytes) -> RemoteUnavailable:
-    """The error for a command that failed: what git said, redacted, and how long the remote asks to wait."""
+    """The error for a failed command: git's output, redacted, and how long the remote asks to wait."""
     return RemoteUnavailable(
         f"{what}: {words_of(remote, stderr)}{remote.trust_note()}", retry_after=remote.asked_delay()
     )
 
 
 def words_of(remote: Remote, stderr: bytes) -> str:
-    """What git and ssh said, as one redacted line: without ssh's banner, which would leave no room for the
-    fingerprint that it announces, and without progress, measured times and the files that we handed over, so
-    that the cause comes first and reads the same as long as it is the same. A refused login is said as such:
-    git tells only that nobody was there to type another one."""
+    """The output of git and ssh as one redacted line: without ssh's banner, which would leave no room for the
+    fingerprint that it announces, and without progress, durations and our own temporary files, so that the
+    cause comes first and the same cause always reads the same. A refused login is named as such: git only
+    reports that nobody could type another one."""
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if not line.startswith("@")]
     lines = [line.rstrip() for line in lines if not _PROGRESS.match(line)]
     alarms = [line for line in lines if not line.lstrip().startswith(_ALARMS)]

@@ -1,7 +1,7 @@
 """Reading trees and blobs from the clone, in bulk.
 
-One ``cat-file --batch`` child serves all blobs of an attempt, so that reading ten thousand manifests costs
-one process. Listings use NUL-terminated output: no path needs unquoting, whatever bytes it holds.
+One ``cat-file --batch`` child serves all blobs of an attempt, so reading ten thousand manifests takes one
+process. Listings use NUL-terminated output: no path needs unquoting, whatever bytes it holds.
 """
 
 from __future__ import annotations

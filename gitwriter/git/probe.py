@@ -21,10 +21,10 @@ from reverser.trust.scratch import scratch_folder
 
 
 def refused_push(remote: Remote, *, deadline: float = 30.0) -> str:
-    """Empty when the remote lets these credentials in for pushing, else what it said (redacted).
+    """Empty when the remote accepts these credentials for pushing, else its refusal (redacted).
 
-    Call it after a listing succeeded: by itself it cannot tell a refusal from a remote that is away.
-    Raises RemoteUnavailable when there is no answer in ``deadline`` seconds, SecretMalformed.
+    Call it after a successful listing: alone it cannot tell a refusal from an unreachable remote. Raises
+    RemoteUnavailable when there is no answer within ``deadline`` seconds, and SecretMalformed.
     """
     with ExitStack() as stack:
         try:

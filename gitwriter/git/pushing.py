@@ -64,8 +64,8 @@ def settled(report: RefReport | None, *, ok: bool) -> Verdict | None:
 def judge(report: RefReport | None, *, expected: str | None, new: str, tip: str | Unknown | None) -> Verdict:
     """The verdict on a failed push, given the branch's ``tip`` afterwards (None = no such branch).
 
-    A tip that is already ours means that the push arrived and only its answer was lost. A tip that moved
-    is a race even if the server called it a rejection: git reports a ref that changed during the push so.
+    A tip that is already ours means that the push arrived and only its answer was lost. A tip that moved is a
+    race even if the server called it a rejection: that is how git reports a ref that changed during the push.
     """
     if isinstance(tip, Unknown):
         return Verdict.TRANSIENT
@@ -82,7 +82,7 @@ def judge(report: RefReport | None, *, expected: str | None, new: str, tip: str 
 
 
 def server_words(report: RefReport | None, stderr: bytes) -> str:
-    """What the server said about a rejection: its reason, and the lines that its hooks printed."""
+    """The server's explanation of a rejection: its reason, and the lines that its hooks printed."""
     reason = report.summary.removeprefix(_REMOTE_REJECTED).strip() if report else ""
     lines = []
     for line in stderr.decode("utf-8", "replace").replace("\r", "\n").splitlines():

@@ -57,7 +57,7 @@ class Remote:
 
     @property
     def secrets(self) -> tuple[SecretValue, ...]:
-        """Values to remove from anything the remote said."""
+        """Values to redact from the remote's output."""
         values = self.credentials.secrets
         if self.tokens is not None and isinstance(self.credentials.login, GitHubApp):
             token = self.tokens.known(self.credentials.login)
@@ -76,9 +76,9 @@ class Remote:
         return f" (host keys pinned for {name}: {', '.join(pinned)})"
 
     def asked_delay(self) -> float | None:
-        """After a failed command: seconds that an http remote asks to be left alone, or None."""
+        """After a failed command: seconds that an http remote asks to wait, or None."""
         if not self.url.web or isinstance(self.credentials.login, GitHubApp):
-            return None  # an App's token was just forgotten, and minting one asks the same forge
+            return None  # an App's token was just discarded, and minting another asks the same forge
         return asked_delay(self.url, authorization=self._authorization(), tls=self.credentials.tls)
 
     def login_failed(self) -> None:
@@ -116,7 +116,7 @@ class Remote:
             lines.append(f"sslCert = {files.add(tls.client_cert)}")
             lines.append(f"sslKey = {files.add(tls.client_key.reveal())}")
         if header or tls.client_cert:
-            # git would log in at wherever the first answer redirects
+            # git would send the login to wherever the first answer redirects
             lines.append("followRedirects = false")
         host = f"[{self.url.host}]" if ":" in self.url.host else self.url.host
         port = f":{self.url.port}" if self.url.port else ""
@@ -168,7 +168,7 @@ class Remote:
                 self.url.host,
             )
             lines.append("StrictHostKeyChecking no")
-        # without this line ssh would try the keys of whoever runs this process
+        # else ssh would try the keys of the user who runs this process
         key = files.add(login.private_key.reveal()) if isinstance(login, SshKey) else "none"
         lines.append(f"IdentityFile {key}")
         return files.add(("Host *\n" + "".join(f"  {line}\n" for line in lines if line)).encode())

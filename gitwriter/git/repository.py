@@ -39,7 +39,7 @@ __all__ = ["BareRepository", "Deadlines", "PushResult", "RemoteRefs", "list_remo
 
 _TRACKING = "refs/remotes/origin/"
 _NEAR = 256
-"""How many first parents are looked at before git is asked; an attempt makes at most two hundred commits."""
+"""First parents to follow before asking git; an attempt makes at most two hundred commits."""
 
 
 class BareRepository:
@@ -98,7 +98,7 @@ class BareRepository:
         self._damaged = True
 
     def start_reader(self) -> None:
-        """Start the blob reader now, because it will be needed soon."""
+        """Start the blob reader ahead of its first use."""
         if self._reader is None:
             self._reader = BlobReader(self.path)
 
@@ -170,7 +170,7 @@ class BareRepository:
         raise unavailable("cannot fetch from the remote", remote, done.stderr)
 
     def _require_packable(self, new: str, expected: str | None) -> None:
-        """A push failed though the remote answers: can the clone read what is to be sent?
+        """After a failed push to a remote that answers: check that the clone can read what is to be sent.
 
         An object that a crash damaged is found again by its id, so every push would fail alike; and the
         remote, which got half a pack, may call that a rejection. Raises CloneDamaged.
@@ -219,8 +219,8 @@ class BareRepository:
     def contains(self, remote: Remote, *, branch: str, old: str, tip: str) -> bool:
         """``is_ancestor`` on a fetched branch, whose history is deepened as far as that helps.
 
-        What is not found within 512 commits counts as not contained: a replay then heals whatever that
-        means, while fetching all of a large history would stop the branch for minutes.
+        What is not found within 512 commits counts as not contained: the replay that follows is harmless,
+        while fetching all of a large history would stop the branch for minutes.
         """
         for depth in (64, 512):
             answer = self.is_ancestor(old, tip)
@@ -233,7 +233,7 @@ class BareRepository:
         """Move a branch from exactly ``expected`` (None = it must not exist) to ``new``.
 
         Raises LostRace when the branch is elsewhere now, RemoteRejected with the server's words when its
-        policy refuses, RemoteUnavailable when it could not be decided: the push may have arrived.
+        policy refuses, RemoteUnavailable when the outcome is unknown: the push may have arrived.
         """
         require_branch(branch)
         if expected is not None and self.is_ancestor(expected, new) is False:
@@ -348,7 +348,7 @@ class BareRepository:
         signer: Signer | None = None,
         executable: Collection[str] = (),
     ) -> str:
-        """One commit by itself; see CommitSession.commit. Returns its id."""
+        """A session of one commit; see CommitSession.commit. Returns its id."""
         with self.session() as session:
             made = session.commit(
                 parent=parent,
@@ -365,7 +365,7 @@ class BareRepository:
     # -- upkeep
 
     def maintenance(self, *, loose_limit: int = 2000, pack_limit: int = 40) -> bool:
-        """Repack when there are many loose objects or packs; True if it ran. Raises CloneDamaged."""
+        """Repack when there are many loose objects or packs; True if it did. Raises CloneDamaged."""
         objects = self.path / "objects"
         packs = sum(1 for _ in (objects / "pack").glob("*.pack"))
         sample = sum(1 for folder in ("17", "a3") for _ in (objects / folder).glob("*"))

@@ -1,9 +1,9 @@
 """What a mirror would make of a folder: readable without a cluster, a queue or a database.
 
-The same inventory and the same gate as the writer's judge the folder, so the report cannot promise what
-the mirror would not do. Folders below that could be targets of their own are judged one by one, each
-inside its repository. With a cluster's objects at hand the writer's own planner tells what would be
-created, changed and deleted.
+The folder is judged by the writer's own inventory and gate, so the report cannot promise what the mirror
+would not do. Folders below that could be targets of their own are judged one by one, each inside its
+repository. Given a cluster's objects, the writer's own planner shows what would be created, changed and
+deleted.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def analyze(
     limits: Limits = DEFAULT_LIMITS,
     mirror: MirrorReport | None = None,
 ) -> Report:
-    """Analyze a folder; `warnings` are what reading it ran into."""
+    """Analyze a folder; `warnings` are problems met while reading it."""
     cache = IndexCache()
     inventory = Inventory.scan(tree, cache=cache, limits=limits)
     return Report(
@@ -282,7 +282,7 @@ def _candidates(tree: Tree, inventory: Inventory, cache: IndexCache) -> Iterable
 
 
 def _outside_documents(inventory: Inventory) -> Iterable[DocumentRef]:
-    """Documents of bases outside the folder that its builds give."""
+    """Documents of bases outside the folder that its builds render."""
     for ref in outside_documents(inventory.outside, inventory.limits):
         if ref.path in inventory.context.reaches:
             yield ref
@@ -291,7 +291,7 @@ def _outside_documents(inventory: Inventory) -> Iterable[DocumentRef]:
 def plan_mirror(
     tree: Tree, changes: Sequence[Change], policy: Policy, *, limits: Limits = DEFAULT_LIMITS
 ) -> MirrorReport:
-    """What a mirror of these objects would do. Files that refuse the folder are set aside first, and
+    """What a mirror of these objects would do. Files for which the folder is refused are set aside first, and
     named.
     """
     aside: set[str] = set()

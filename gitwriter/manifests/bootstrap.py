@@ -1,7 +1,7 @@
 """The files that a target path gets with its first real commit: a note for people, an empty ignore file,
 SOPS rules.
 
-They are created where missing and never touched where they stand, so whoever edits them keeps the edit.
+They are created where missing and never touched where they exist, so edits to them are kept.
 """
 
 from __future__ import annotations

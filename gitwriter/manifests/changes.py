@@ -1,6 +1,4 @@
-"""What the branch writer wants done, and what came of it: the values that go into and come out of the
-planner.
-"""
+"""What the branch writer asks the planner for, and what the planner returns."""
 
 from __future__ import annotations
 
@@ -18,11 +16,10 @@ from .issues import Diagnostic, Issue
 class Upsert:
     """One object as it should stand in Git.
 
-    `body` is the sanitized object; `sealed` is the encrypted YAML text of a sensitive one, written whole
-    and never patched. `create` and `update` say which operations are honoured. `optional` lists JSON
-    pointers of values that are known server defaults: not added to a document that lacks them.
-    `unchanged_blob` stands for an object whose content is not given, because that blob is known to hold it:
-    the file is kept while its blob is that one.
+    `body` is the sanitized object; `sealed` is the encrypted YAML text of a sensitive one, written whole and
+    never patched. `create` and `update` say which operations are honoured. `optional` lists JSON pointers of
+    values that are known server defaults: not added to a document that lacks them. `unchanged_blob` replaces
+    the content of an object that this blob is known to hold: the file is kept while it has that blob.
     """
 
     group: str

@@ -1,8 +1,8 @@
-"""Which code judged: the mark on knowledge that a process leaves to the next.
+"""The code version that a saved cache was made with.
 
-What is remembered of files depends on the code that read them. A release number would say that for an image,
-but a checkout has none and is upgraded too, with its state directory in place. So the mark is a digest of the
-writer's sources and of the libraries' versions; whatever carries another mark is forgotten.
+What is remembered of files depends on the code that read them. A release number would identify the code of an
+image, but a checkout has none and is upgraded too, with its state directory in place. So the mark is a digest
+of the writer's sources and of the libraries' versions; a cache with another mark is discarded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the index knows of one file, for the price of one pass of the YAML parser.
+"""What the index knows of one file, at the cost of one pass of the YAML parser.
 
 Values are not kept: a folder of ten thousand files must index in about the time that parsing it takes,
 and the index must be safe to write to disk beside the clone. So documents are read as a stream of parser
@@ -38,7 +38,7 @@ class DocumentFact:
     """One document of a file.
 
     `constructs` names what YAML can say and a Kubernetes object cannot (anchor, alias, merge-key,
-    duplicate-key, binary, local-tag), and excessive-aliases. `blank` tells an empty document without even a
+    duplicate-key, binary, local-tag), and excessive-aliases. `blank` marks an empty document without even a
     comment. `detail` is the parser's complaint.
     """
 

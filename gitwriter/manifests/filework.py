@@ -94,7 +94,7 @@ class FileWork:
 
 
 def _edit(data: bytes, index: int, desired: DesiredDocument) -> EditResult:
-    # Most replays find our own unchanged files: writing the object again is cheaper than reading the file.
+    # Most replays find our own unchanged files: rendering the object is cheaper than parsing the file.
     if index == 0 and _renders_as(desired.value, data):
         return EditResult(data, EditMode.NO_CHANGE)
     return edit_document(data, index, desired.value, keep=desired.keep, optional=desired.optional)

@@ -1,7 +1,7 @@
 """Whether a path may be written to at all: structure only, judged before anything is planned.
 
-Facts about a cluster never refuse here, so a moment without discovery blocks nobody. Every issue names
-the file and what its owner can do; one issue is enough to leave the whole path untouched.
+Facts about a cluster never refuse a path, so a failed discovery blocks nobody. Every issue names the file and
+what its owner can do; one issue is enough to leave the whole path untouched.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Patterns of an ignore file, matched without regular expressions.
 
 The patterns come from whoever can write to the repository, so one of them must never cost more than the
-product of its length and that of the path: a translation to regular expressions takes for ever on
-`a*a*a*…b`. The meaning is Git's: a pattern without a slash fits at any depth, `*` and `?` stay within a
-segment, `**` spans folders, a pattern that cannot be read fits nothing.
+product of its length and that of the path: a translation to regular expressions takes forever on `a*a*a*…b`.
+The meaning is Git's: a pattern without a slash matches at any depth, `*` and `?` stay within a segment, `**`
+spans folders, a malformed pattern matches nothing.
 """
 
 from __future__ import annotations

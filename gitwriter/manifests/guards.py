@@ -1,7 +1,7 @@
 """What keeps a change out of a plan.
 
-The last guard of sensitive values stands here: nothing of a sensitive type passes unless it is encrypted. So
-does the note by which one attempt tells the next which changes to leave out.
+The last guard of sensitive values is here: nothing of a sensitive type passes unless it is encrypted.
+``Exclusion`` is how one attempt tells the next which changes to leave out.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def fan_in_text(path: str, roots: Iterable[str]) -> str:
 
 
 def untouchable_text(path: str, fact: DocumentFact) -> tuple[SkipReason, str] | None:
-    """Why a document is never edited whatever the change, told by its index entry alone; None where it may
+    """Why a document is never edited, whatever the change, judged by its index entry alone; None where it may
     be.
     """
     if fact.has_sops:

@@ -1,4 +1,4 @@
-"""The ignore file of a target path: what the repository's people keep out of the product's sight.
+"""The ignore file of a target path: what the repository's owners hide from the product.
 
 Only the copy in the root of the path counts. Patterns that would hide everything the product writes are
 refused when the file is read, because a mirror that cannot see its own files would write them again and

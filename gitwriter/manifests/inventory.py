@@ -1,9 +1,9 @@
 """Everything that stands under a target path, as a persistent value.
 
 The branch writer keeps one inventory per target path and derives the next from the files that a commit
-changed, so that the cost of a commit follows the change and not the repository. Documents are found by
-group, kind and name; the namespace that a kustomization supplies is worked out at the question, so a
-change of a kustomization re-indexes nothing. An inventory is never changed in place.
+changed, so that the cost of a commit follows the change and not the repository. Documents are found by group,
+kind and name; the namespace that a kustomization supplies is worked out on lookup, so a change of a
+kustomization re-indexes nothing. An inventory is never changed in place.
 """
 
 from __future__ import annotations
@@ -155,9 +155,7 @@ class Inventory:
                         yield DocumentRef(path, fact)
 
     def effective_namespace(self, ref: DocumentRef) -> str:
-        """The namespace that a document ends up in: the outermost kustomization's, else its own, else
-        empty.
-        """
+        """The namespace a document ends up in: the outermost kustomization's, else its own, else empty."""
         return self.namespace_of(ref.path, ref.fact)
 
     def namespace_of(self, path: str, fact: DocumentFact) -> str:
@@ -177,7 +175,7 @@ class Inventory:
         return frozenset(name for names in self._values_sources.values() for name in names)
 
     def derived(self, key: object, make: Callable[[], object]) -> object:
-        """A value computed from this inventory once; an inventory derived from it computes its own."""
+        """A value computed once from this inventory; an inventory derived from it computes its own."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
@@ -406,7 +404,7 @@ def outside_documents(outside: Outside, limits: Limits) -> list[DocumentRef]:
 
 
 def _is_suspect(record: FileRecord) -> bool:
-    """True for a file that the gate has to look at; an ordinary manifest is none."""
+    """True for a file that the gate has to check; an ordinary manifest is not one."""
     if record.role in (Role.SYMLINK, Role.SUBMODULE, Role.FOREIGN) or record.oversize:
         return True
     facts = record.facts

@@ -1,6 +1,6 @@
-"""Why a path is refused, and what else a reader of it should be told.
+"""Why a path is refused, and remarks on paths that are not.
 
-An issue refuses the whole path: nothing is written while one stands. A diagnostic is a remark about one
+An issue refuses the whole path: nothing is written while there is one. A diagnostic is a remark about one
 document. Code decides by `kind` or `reason`; the message is for people and ends with what they can do.
 """
 

@@ -1,4 +1,4 @@
-"""How much a path may hold before it is refused by name rather than by running out of memory.
+"""How much a path may hold before it is refused with a message instead of running out of memory.
 
 CRD bundles of several megabytes are ordinary, so the bounds are generous; what passes them is a mistake
 or an attack.

@@ -1,8 +1,8 @@
-"""Where an encrypted object may be written whose document stands in Git already.
+"""Where an encrypted object may be written whose document is already in Git.
 
 Sealed text is always a whole file. A document that is alone in its file is replaced there, plain or sealed.
-One that stands in clear text among others can be taken out of its file and get one of its own; that is safe
-only where nothing else names the file and nothing in it is encrypted: SOPS seals files, not documents.
+One in clear text among others can be moved to a file of its own; that is safe only where nothing else names
+the file and nothing in it is encrypted: SOPS seals files, not documents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One document's text as a tree of nodes that know where they stand.
 
-The editor changes a file by cutting and pasting text at exact positions, so it needs what a plain load throws
-away: where each key, value, alias and property begins and ends. The tree is built from parser events, not
+The editor changes a file by cutting and pasting text at exact positions, so it needs what a plain load
+discards: where each key, value, alias and property begins and ends. The tree is built from parser events, not
 from composed nodes, because composing forgets where an alias was written. Aliases stay references and are
 never expanded, so a document that would grow without bound costs no more than its text. Depth and size are
 bounded before anything recurses.

@@ -1,9 +1,9 @@
-"""What people should know of a folder although it can be written: sensitive values in clear text, and SOPS
-rules that name other recipients than the target.
+"""Remarks on a folder that can be written: sensitive values in clear text, and SOPS rules that name other
+recipients than the target.
 
 Neither refuses the path. A clear value is replaced when its object is written next, but it stays in the
-history, so it has to be told; `.sops.yaml` belongs to people and is never overwritten, so a difference can
-only be reported.
+history, so it has to be reported; `.sops.yaml` belongs to people and is never overwritten, so a difference
+can only be reported.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _in_clear(inventory: Inventory, sensitive_types: frozenset[str]) -> Iterator
 
 
 def _names(kind: str) -> Iterator[str]:
-    """What a kind and its plural may be called; a folder tells kinds only."""
+    """Possible names of a kind and its plural; manifests name kinds only."""
     name = kind.lower()
     yield from (name, f"{name}s", f"{name}es")
     if name.endswith("y"):

@@ -1,7 +1,7 @@
-"""What a process found out and leaves to the next: bounded, least recently used first out, kept in one file.
+"""A cache that a process leaves to the next: bounded, least recently used first out, saved in one file.
 
-Losing it costs time and never a change. So a file that is missing, damaged or left by other code is an empty
-memory, and nobody has to tell these apart. It holds ids and digests, no values of objects.
+Losing it costs time and never a change. So a file that is missing, damaged or written by other code reads as
+an empty cache. It holds ids and digests, no values of objects.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Remembered(ABC, Generic[K, V]):
         return len(self._kept)
 
     def get(self, key: K) -> V | None:
-        """What is remembered, if anything."""
+        """The value of a key, or None."""
         with self._lock:
             value = self._kept.get(key)
             if value is not None:
@@ -61,7 +61,7 @@ class Remembered(ABC, Generic[K, V]):
 
     @classmethod
     def load(cls, path: Path, *, capacity: int = 100_000) -> Self:
-        """What was saved by this very code."""
+        """What the same code version saved; empty otherwise."""
         found = cls(capacity=capacity)
         try:
             stored = orjson.loads(path.read_bytes())

@@ -44,7 +44,7 @@ def is_hidden(path: str, rules: IgnoreRules) -> bool:
 
 
 def role_of(entry: TreeEntry, rules: IgnoreRules) -> Role:
-    """The role of an entry; names the product relies on are recognised before the ignore rules can hide
+    """The role of an entry; names that the product relies on are recognised before the ignore rules can hide
     them.
     """
     path = entry.path

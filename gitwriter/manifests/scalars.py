@@ -1,4 +1,4 @@
-"""Scalars as Kubernetes' own reader sees them, and strings that no reader mistakes for another type.
+"""Scalars as Kubernetes' own reader sees them, and strings that no reader takes for another type.
 
 Kubernetes reads manifests with a YAML 1.1 dialect of its own: ``yes`` and ``on`` are booleans, ``0644`` is
 octal, a date stays a string, ``12:30:45`` is no number. Python's loaders disagree on each of these, so a file

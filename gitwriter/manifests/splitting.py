@@ -2,8 +2,8 @@
 
 A document separator is a line that begins in column 0 with ``---``; an end marker ``...`` with content behind
 it is a boundary as well. Everything between is a body, kept verbatim: joining all separators and bodies gives
-the file. Text before the first separator, even one comment line, is a document of its own, so that no byte is
-without an owner.
+the file. Text before the first separator, even one comment line, is a document of its own, so that every byte
+belongs to one.
 """
 
 from __future__ import annotations

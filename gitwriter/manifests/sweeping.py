@@ -1,4 +1,4 @@
-"""Which documents a finished replay says are gone; the bounds are narrow because a sweep deletes."""
+"""Which documents are gone according to a finished replay; the bounds are narrow because a sweep deletes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .inventory import DocumentRef, Inventory
 def absent_documents(inventory: Inventory, sweep: Sweep) -> Iterator[DocumentRef]:
     """Documents of the sweep's type and scope that the replay did not see, in path order.
 
-    A namespaced document whose namespace nobody tells is never swept, nor is one whose own namespace the
-    build replaces: somebody may mean another object by it.
+    A namespaced document whose namespace is unknown is never swept, nor is one whose own namespace the build
+    replaces: it may stand for another object.
     """
     for ref in inventory.of_type(sweep.group, sweep.kind):
         namespace = inventory.effective_namespace(ref) if sweep.namespaced else ""

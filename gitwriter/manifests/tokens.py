@@ -1,9 +1,9 @@
-"""Placeholders that somebody else fills in after the build.
+"""Placeholders that another tool fills in after the build.
 
 A GitOps engine may replace `${REGION}` when it applies a file. The live value then differs from Git on
-purpose, and writing it back would remove the placeholder. Where a string in Git holds a placeholder that
-the live value no longer shows, the object is left alone and the place is named; text that live shows with
-its placeholder is plain text.
+purpose, and writing it back would remove the placeholder. Where a string in Git holds a placeholder that the
+live value no longer shows, the object is left alone and the place is named; where the live value shows the
+placeholder too, it is plain text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The committed files under a target path, as the branch writer hands them over.
 
-A tree is listing and blobs, never a work tree: nothing is followed, nothing unencrypted lies on a disk.
-The two small trees here serve the offline analyzer (a folder) and everything that already holds bytes in
-memory.
+A tree is a listing and blobs, never a work tree: no link is followed, and no plain text lies on a disk. The
+small trees here serve the offline analyzer (a folder) and callers that already hold bytes in memory.
 """
 
 from __future__ import annotations

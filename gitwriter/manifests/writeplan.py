@@ -2,8 +2,8 @@
 and only then hand over.
 
 Whatever is planned is read back before it is accepted: the path must still pass the gate, stay inside its
-limits and render as wanted. A change whose result would not is left out, visibly, and the others are
-planned again, so one object that cannot be written never blocks the rest and never locks the path.
+limits and render as wanted. A change whose result would fail this is left out, visibly, and the others are
+planned again, so one object that cannot be written never blocks the rest of the path.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Planner:
     def _exclude(
         excluded: dict[int, Exclusion], found: dict[int, Exclusion], changes: Sequence[Change]
     ) -> None:
-        """A sweep first gives up what builds read, so that no build holds up the rest of a type."""
+        """A sweep first leaves out what builds read, so that no build holds up the rest of a type."""
         for number, exclusion in found.items():
             sweeps = isinstance(changes[number], Sweep) and number not in excluded
             excluded[number] = replace(exclusion, builds_only=sweeps)
@@ -178,7 +178,7 @@ class _Planner:
         return found, unattributed
 
     def _expected(self, draft: Draft, changes: Sequence[Change]) -> dict[int, Any]:
-        """What the builds have to give: routed objects as routed, new objects that a build names as they
+        """What the builds have to render: routed objects as routed, new objects that a build names as they
         are.
         """
         expected: dict[int, Any] = {number: routed.expected for number, routed in draft.rendered.items()}

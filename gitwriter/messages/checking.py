@@ -1,9 +1,9 @@
 """A template against the types of its variables, in every branch.
 
-Rendering a sample catches only what the sample reaches; a misspelt field behind ``{{if .Group}}`` would
-wait for the first object with a group. So the tree is typed without running it: each field must exist, each
-call must fit, whatever branch it stands in. ``Unknown`` stands where two branches disagree; the evaluator
-then checks when it gets there.
+Rendering a sample catches only what the sample reaches; a misspelt field behind ``{{if .Group}}`` would wait
+for the first object with a group. So the tree is type-checked without running it: each field must exist and
+each call must fit, in every branch. A value is ``Unknown`` where two branches disagree; the evaluator then
+checks it at run time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be wrong with a commit message template."""
+"""Errors of commit message templates."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Running a checked template on values: Go's meaning, with limits.
 
 The evaluator reaches only the values that it is given: strings, numbers, lists, maps and records, never an
-attribute of a program object. Steps and output are bounded, so nested ranges over a large window end.
+attribute of a Python object. Steps and output are bounded, so nested ranges over a large window end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_OUTPUT = 64 * 1024
 
 
 def evaluate(nodes: tuple[Node, ...], root: Record) -> str:
-    """The text that a template makes of ``root``. Raises TemplateError (phase execute)."""
+    """The text of a template for ``root``. Raises TemplateError (phase execute)."""
     run = _Run(root)
     run.nodes(nodes, root)
     return "".join(run.out)
@@ -150,7 +150,7 @@ class _Run:
 
 
 class _Misuse(ValueError):
-    """A function met a value that it is not made for."""
+    """A function was called with a value that it does not support."""
 
 
 def _equal(first: Value, second: Value) -> bool:

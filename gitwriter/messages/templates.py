@@ -1,7 +1,7 @@
 """The three message templates: which variables each has, its default, and how a message is made.
 
-A commit must never fail for its message: a template that passed validation and still cannot be rendered
-(a limit, an empty result) gives way to the default one, and the caller is told why.
+A commit must never fail for its message: a template that passed validation and still cannot be rendered (a
+limit, an empty result) is replaced by the default one, and the reason is returned.
 """
 
 from __future__ import annotations
@@ -204,14 +204,14 @@ def compile_template(kind: TemplateKind, text: str) -> Template:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A message, and why the default template had to make it (empty = it did not)."""
+    """A message, and why it comes from the default template (empty = it does not)."""
 
     message: str
     problem: str = ""
 
 
 def render_message(kind: TemplateKind, text: str, values: Values) -> Rendered:
-    """The message that ``text`` makes, or the default's where it cannot. Never raises for a template."""
+    """The message of template ``text``, or of the default where that fails. Never raises TemplateError."""
     try:
         return Rendered(compile_template(kind, text).render(values))
     except TemplateError as problem:

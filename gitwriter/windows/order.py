@@ -39,7 +39,7 @@ def passable(units: Sequence[Unit], waiting: Collection[str]) -> list[Unit]:
 def displaced_by(sweep: SweepUnit, units: Iterable[Unit]) -> list[Unit]:
     """Units of predecessors on the same folder that a first sweep makes pointless: settle them as retired.
 
-    Only what stands before the sweep counts, so ``units`` is the plan's order.
+    Only units before the sweep count, so ``units`` is in the plan's order.
     """
     if not sweep.sweep.first:
         return []

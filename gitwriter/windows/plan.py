@@ -31,7 +31,8 @@ class TargetSettings:
 
 @dataclass(frozen=True, slots=True)
 class FoldedEvent:
-    """The last write of one object in a window, at the place of its first; what it replaced is named."""
+    """The last write of one object in a window, at the position of its first; ``replaced`` names the earlier
+    ones."""
 
     id: str
     event: EventEntry
@@ -49,7 +50,7 @@ class ClosedWindow:
     size: int = 0
     """Bytes of text of all its events, replaced ones included."""
     weight: int = 0
-    """What its events count in the journal."""
+    """The journal bytes of its events."""
 
     @property
     def settle_ids(self) -> tuple[str, ...]:
@@ -107,7 +108,7 @@ class AttachDue:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that follows from the journal now. Every entry is in exactly one place of it."""
+    """Everything that follows from the journal now. Every entry is in exactly one of its fields."""
 
     closed: tuple[Unit, ...] = ()
     """In the order in which they closed, finalized ones first."""
@@ -117,13 +118,13 @@ class Plan:
     """Entries of targets that are gone, outside finalized windows (J22)."""
     unsealed: tuple[Stored, ...] = ()
     unplanned: tuple[str, ...] = ()
-    """Entries of targets whose gate is closed, or of which nothing is known yet (J21)."""
+    """Entries of targets whose gate is closed or not yet known (J21)."""
     waiting: tuple[str, ...] = ()
     """Requests that are neither bound nor due."""
     last_id: str = ""
-    """The last entry this plan saw; what ``release_branch`` wants."""
+    """The last entry that this plan saw, for ``release_branch``."""
     due_at_ms: int | None = None
-    """When the next thing happens by itself (Redis clock); None = only a new entry changes anything."""
+    """When the next timer fires (Redis clock, ms); None = only a new entry changes anything."""
 
     @property
     def new_boundaries(self) -> tuple[Boundary, ...]:

@@ -5,8 +5,8 @@ entry happens at its stream time, timers that were due by then fire first, and a
 on to now. Nothing is remembered between two plans, so a crash at any point costs nothing; what must not
 change any more is the stored boundaries, which come first and take their entries out of the replay.
 
-Clocks: silence and deadlines are counted on the Redis clock (never behind the last stream id); for what
-is last in the journal a writer's own monotonic clock counts too, and the earlier of the two decides (J12).
+Clocks: silence and deadlines are counted on the Redis clock (never behind the last stream id); for the newest
+entries a writer's own monotonic clock counts too, and the earlier of the two decides (J12).
 """
 
 from __future__ import annotations
@@ -138,12 +138,13 @@ class _Planner:
         self.close(CloseReason.FINALIZE if by_request else CloseReason.TIMER, at)
 
     def give_up(self, request: _Waiting) -> None:
-        """A deadline passed unbound: another's window was open at that moment, or none was."""
+        """A request's deadline passed unbound: somebody else's window was open at that moment, or none."""
         self.waiting.remove(request)
         foreign = self.window is not None and not _matches(
             request.attach, self.window.target, self.window.author
         )
-        # A window that is finalized already was open then, too: the answer must not depend on when we look.
+        # A finalized window counts as open at that moment too: the result must not depend on when the plan is
+        # made.
         foreign = foreign or any(
             _was_open(boundary, request.deadline)
             and not _matches(request.attach, boundary.target, boundary.author)
@@ -248,7 +249,7 @@ class _Planner:
     # -- the end of the journal
 
     def settle_clock(self, now: int, local_now: int, first_seen: Mapping[str, int]) -> int | None:
-        """Move on to now by both clocks (J12); answers how many milliseconds until the next timer fires."""
+        """Advance to now by both clocks (J12). Returns the milliseconds until the next timer fires."""
 
         def left(deadline: int, duration: int, ident: str) -> int:
             waited = local_now - first_seen[ident] if ident in first_seen else 0
@@ -347,7 +348,8 @@ def plan_windows(
         unplanned=tuple(unplanned),
         waiting=tuple(request.id for request in planner.waiting),
         last_id=entries[-1].id if entries else "",
-        # On the Redis clock as it stands, or a clock that was set back would delay the branch by that much.
+        # On the Redis clock as it reads now, or a clock that was set back would delay the branch by that
+        # much.
         due_at_ms=None if remaining is None else now_ms + remaining,
     )
 

@@ -1,8 +1,8 @@
 """Changing one document of a file as a careful human would.
 
 Only the lines of nodes that differ are touched. The edit is planned on the text, made, read back and compared
-with what was asked for; a result that does not read exactly so is never accepted. Then the node is written
-afresh, then its parent, at last the whole document, and the result says which of these it took.
+with what was asked for; a result that does not read back exactly is never accepted. Instead the node is
+rewritten, then its parent, at last the whole document, and the result says which of these it took.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ _BOOLEAN_KEY = re.compile(r"(?:^|[\s{,?])(?:y|n|yes|no|on|off|true|false)[ \t]*:
 
 
 def _text_keys(loaded: LoadedDocument, desired: Mapping[str, Any]) -> frozenset[str]:
-    """Bare words such as ``on`` that are keys of the desired object and so mean themselves.
+    """Bare words such as ``on`` that are keys of the desired object and so stand for themselves.
 
     Readers disagree about such keys: kubectl takes ``on`` for ``true``, kustomize for the word. The live
     object shows which reading was applied.
@@ -205,7 +205,7 @@ def _reads_as(target: Mapping[str, Any], text: str, *, limits: Limits, text_keys
 def _edit_text(
     loaded: LoadedDocument, target: Mapping[str, Any], limits: Limits, text_keys: frozenset[str]
 ) -> tuple[str | None, Fallback]:
-    """The edited text that reads as the target, or None; with how far it had to fall back."""
+    """The edited text that reads back as the target, or None; and how far it had to fall back."""
 
     def read(text: str) -> Any:
         return load_text(text, limits=limits, text_keys=text_keys).value

@@ -1,4 +1,4 @@
-"""How to go on when an edit did not read back as intended: write more afresh, a step at a time.
+"""How to continue when an edit did not read back as intended: rewrite more, a step at a time.
 
 First the node at which the result differs, then the block that holds it; when only the root is left, the
 document.
@@ -17,7 +17,7 @@ from .plan import NodeKey, Planner, node_key
 
 
 class Fallback(IntEnum):
-    """How much had to be written afresh to get the result."""
+    """How much had to be rewritten to get the result."""
 
     NONE = 0
     NODE = 1
@@ -26,7 +26,7 @@ class Fallback(IntEnum):
 
 
 class Parents:
-    """Finds what to write afresh next: the suspected nodes first, then what holds them."""
+    """Finds what to rewrite next: the suspected nodes first, then what holds them."""
 
     def __init__(self, root: Node) -> None:
         self._root = root

@@ -1,8 +1,8 @@
 """A block scalar at the end of a file that lacks its last newline.
 
 Whether the value ends in a newline then depends on the reader: kubectl says yes, kustomize no. The live
-object shows which reading was applied, and whichever it was is no change. Text that comes to stand behind
-such a block gives it the newline for every reader, so the block has to say that its value has none.
+object shows which reading was applied, and whichever it was is no change. Text added behind such a block
+gives it the newline for every reader, so the block header has to say that its value has none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def open_block(root: Node | None, text: str) -> Node | None:
 
 
 def is_closed_in(block: Node, desired: Mapping[str, Any]) -> bool:
-    """True where the desired object holds the block's text with a newline at its end, and nowhere without."""
+    """True when the desired object holds the block's text with a newline at its end, and nowhere without."""
     found: set[str] = set()
     stack: list[Any] = [desired]
     while stack:
@@ -47,7 +47,7 @@ def is_closed_in(block: Node, desired: Mapping[str, Any]) -> bool:
 
 
 def closing(source: Source, root: Node, edits: Sequence[Edit]) -> list[Edit]:
-    """What an open block's header needs where text is put behind the block."""
+    """The edits of an open block's header that text added behind the block makes necessary."""
     block = open_block(root, source.text)
     if block is None or any(edit.end > block.body and edit.start < block.end for edit in edits):
         return []

@@ -2,8 +2,8 @@
 
 The planner walks the node tree and the target together. Where they agree it touches nothing; where they
 differ it plans the smallest edit of that node: a scalar is respelt, an entry's lines are cut or added, an
-item is moved with its comments. Nodes in ``forced`` are written afresh instead: the way back when a first
-result did not read as intended.
+item is moved with its comments. Nodes in ``forced`` are rewritten instead: the fallback when a first result
+did not read back as intended.
 """
 
 from __future__ import annotations

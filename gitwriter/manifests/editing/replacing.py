@@ -1,7 +1,7 @@
-"""Writing a node afresh at the place where another one stands.
+"""Replacing a node by a newly written one.
 
-The place keeps what is not the value: the key, the anchor, the comment behind the key. Only the value's own
-text goes.
+What is not the value stays: the key, the anchor, the comment behind the key. Only the value's own text is
+replaced.
 """
 
 from __future__ import annotations

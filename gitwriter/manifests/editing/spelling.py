@@ -1,4 +1,4 @@
-"""A changed scalar in the spelling that its predecessor had.
+"""A changed scalar in the spelling of its predecessor.
 
 Quotes, block indicator, chomping, octal or hexadecimal notation, capital or lower-case booleans and line
 breaks are the writer's taste and stay; what the value needs (quotes around ``1.10``, another chomping

@@ -1,6 +1,6 @@
 """What a document should say, given what it says now.
 
-Three things make that differ from the live object: fields that Git keeps to itself, server defaults that a
+Three things make this differ from the live object: fields that only Git holds, server defaults that a
 hand-written file left out, and lists whose order means nothing. Resolving them before anything is compared
 keeps the comparison itself plain.
 """

@@ -1,9 +1,8 @@
 """What an overlay says about objects of a base that it may not write.
 
-A base outside the target path is read-only, but the overlay has words of its own: a new image or replica
-count becomes an entry of its kustomization, and a deleted object a small patch file that deletes it from
-the build. Nothing that stands in the overlay is overwritten, and saying the same thing twice changes
-nothing.
+A base outside the target path is read-only, but the overlay can override it: a new image or replica count
+becomes an entry of its kustomization, and a deleted object a small patch file that deletes it from the build.
+Nothing in the overlay is overwritten, and a repeated change changes nothing.
 """
 
 from __future__ import annotations

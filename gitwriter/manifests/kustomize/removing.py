@@ -1,8 +1,8 @@
-"""What a build says of an object that is about to leave it.
+"""Entries and patches of a build that refer to an object about to leave it.
 
 A `replicas:` entry and a patch must find an object of the build, else the build fails. So they go with the
-last object that they change, in the same commit, as the file's `resources` entry does. A patch that says by
-`target` what it selects may select nothing and stays.
+last object that they change, in the same commit, as the file's `resources` entry does. A patch that selects
+by `target` may select nothing and stays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .outside import is_outside
 
 
 def orphaned_entries(inventory: Inventory, ref: DocumentRef) -> list[KustomizationEdits]:
-    """The edits that take off entries which no object would be left for once this document is removed."""
+    """The edits that remove entries without an object once this document is removed."""
     found = []
     chain = inventory.context.chain(ref.path)
     for kustomization in chain:

@@ -1,4 +1,4 @@
-"""The real kustomize, as an oracle: what does a build of these files give?
+"""The real kustomize, as an oracle: what does a build of these files render?
 
 The build runs in a temporary folder on memory-backed storage with nothing but the files that the build
 names, without network access of its own, under a deadline. Plain text of Secrets never reaches that

@@ -54,7 +54,7 @@ class Verifier:
         expected: Mapping[int, Mapping[str, Any] | None],
         owners: Mapping[str, set[int]],
     ) -> list[Mismatch]:
-        """Every root's mismatches; empty when all builds give what is wanted."""
+        """Every root's mismatches; empty when all builds render what is wanted."""
         found: list[Mismatch] = []
         roots: dict[str, set[str]] = {}
         for path in self._files:

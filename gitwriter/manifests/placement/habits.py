@@ -1,9 +1,8 @@
-"""Where the objects of a folder stand, counted so that a new one finds its siblings' habit at once.
+"""Where the objects of a folder are, counted so that a new one finds its siblings' habit at once.
 
-A folder of ten thousand objects gets one new object at a time. The counts therefore follow the inventory:
-they are brought up to date from the files that differ, whichever inventory of the folder is asked, and a
-question costs what differs and not what is there. They count what the inventory says and nothing else, so
-losing them loses nothing.
+A folder of ten thousand objects gets one new object at a time. So the counts follow the inventory: they are
+updated from the files that differ, whichever inventory of the folder is asked, and a lookup costs what
+differs, not what is there. They are derived from the inventory alone, so losing them loses nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where a new object goes because its siblings already show where such objects go.
 
-Siblings are documents of the same type (any version), sealed like the new object. First those in its own
-namespace are asked, then all of them. Either one file holds them (a bundle) or they stand in a file each
-(singles); the heavier habit wins, ties go to singles. Files that hold a document we cannot edit are no
+Siblings are documents of the same type (any version), sealed like the new object. Those in its own namespace
+are asked first, then all of them. Either one file holds them (a bundle) or each has a file of its own
+(singles); the more frequent habit wins, ties go to singles. Files that hold a document we cannot edit are no
 destination. Ties are broken by the smallest path, so the same folder always gives the same answer.
 """
 

@@ -2,8 +2,8 @@
 canonical path.
 
 All decisions of a batch are made against the inventory as it was before it, in the order of the objects'
-identities, so the result does not depend on the order of events. Only an object that has no document yet
-is ever placed; a policy that changes moves nothing.
+identities, so the result does not depend on the order of events. Only an object that has no document yet is
+ever placed; a changed policy moves nothing.
 """
 
 from __future__ import annotations
