@@ -1,5 +1,5 @@
--- J10: due branches move forward by one lease time, so that each is handed out once per lease.
--- KEYS due, branches   ARGV limit, lease ms
+-- J10: due branches move forward, so that each is handed out once in that time.
+-- KEYS due, branches   ARGV limit, ms
 local now = now_ms()
 local out = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', int(now), 'LIMIT', 0, ARGV[1])) do
