@@ -170,7 +170,7 @@ class ClusterSealer:
 
 
 def _scope(target_uid: str, ref: ObjectRef) -> str:
-    """Keeps equal objects of different targets apart: neither text nor digest is ever shared (E12)."""
+    """Keeps equal objects of different targets apart: neither text nor digest is ever shared."""
     return f"{target_uid}|{ref.type.group_resource}|{ref.namespace}|{ref.name}"
 
 

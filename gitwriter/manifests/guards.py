@@ -30,7 +30,7 @@ class Exclusion:
 
 
 def leak(change: Upsert, sensitive_types: frozenset[str]) -> str:
-    """Why writing this object would put a sensitive value in clear text into Git, or empty (rule N1)."""
+    """Why writing this object would put a sensitive value in clear text into Git, or empty."""
     if not change.sensitive:
         sensitive = is_sensitive(change.group, (change.resource, change.kind), sensitive_types)
         return "objects of this type are written encrypted only" if sensitive else ""

@@ -81,11 +81,11 @@ def is_known_cluster_scoped(group: str, kind: str) -> bool:
 
 
 def describe(api_version: str, kind: str, namespace: str, name: str) -> str:
-    """An identity as people read it in messages: `apps/v1/Deployment/default/web` (rule I7)."""
+    """An identity as people read it in messages: `apps/v1/Deployment/default/web`."""
     return f"{api_version}/{kind}/{namespace or CLUSTER_SEGMENT}/{name}"
 
 
 def placement_sort_key(group: str, version: str, resource: str, namespace: str, name: str) -> str:
-    """The order of new documents in one file: `group/version/resource/namespace/name` (rule I8)."""
+    """The order of new documents in one file: `group/version/resource/namespace/name`."""
     parts = [group, version, resource, *([namespace] if namespace else []), name]
     return "/".join(parts)

@@ -84,7 +84,7 @@ class Diagnostic:
 
 
 def sort_issues(issues: Iterable[Issue]) -> tuple[Issue, ...]:
-    """Order by path, document, kind (sheet rule A4), each once."""
+    """Order by path, document, kind; each once."""
     return tuple(sorted(set(issues), key=lambda issue: issue.sort_key))
 
 
@@ -98,7 +98,7 @@ def refusal_message(issues: Sequence[Issue]) -> str:
 
 
 def refusal_reason(issues: Sequence[Issue]) -> str:
-    """The condition reason: its own word only when ignore rules are all that is wrong (rule A5)."""
+    """The condition reason: its own word only when ignore rules are all that is wrong."""
     if issues and all(issue.kind is IssueKind.IGNORE_SHADOWS_MANAGED for issue in issues):
         return "IgnoreShadowsManagedPath"
     return "UnsupportedContent"

@@ -1,4 +1,4 @@
-"""Documents that do not exist yet: what each needs to be placed, and its first bytes."""
+"""New documents: what each needs to be placed, and its first bytes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sort_key_of(change: Upsert) -> str:
 
 
 def split_by_sensitivity(members: Sequence[NewDocument]) -> tuple[list[NewDocument], list[NewDocument]]:
-    """Those that may share a new file, and the rest: one sealed object alone, or plain ones (rule P14)."""
+    """Those that may share a new file, and the rest: one sealed object alone, or plain ones."""
     kept, surplus = list(members[:1]), []
     for member in members[1:]:
         if member.subject.sensitive or kept[0].subject.sensitive:
@@ -56,7 +56,7 @@ def split_by_sensitivity(members: Sequence[NewDocument]) -> tuple[list[NewDocume
 
 
 def render_new(change: Upsert, ignored: Iterable[IgnoreField], *, inherits_namespace: bool) -> bytes:
-    """The first bytes of an object's document: sealed text as it is, else all that is mirrored and not given.
+    """The first bytes of an object's document: sealed text as it is, else every field that is mirrored.
 
     Raises YamlRefused or ValueError for an object that cannot be written as a manifest.
     """

@@ -1,4 +1,4 @@
-"""The one role that each entry of a target path has; the first rule that fits wins (sheet rule S2)."""
+"""The one role that each entry of a target path has; the first rule that fits wins."""
 
 from __future__ import annotations
 

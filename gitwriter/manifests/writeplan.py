@@ -140,7 +140,7 @@ class _Planner:
         )
 
     def _hidden(self, draft: Draft) -> list[Issue]:
-        """Paths of the plan that the ignore rules would hide from the next scan (rule A6)."""
+        """Paths of the plan that the ignore rules would hide from the next scan."""
         return [
             Issue(
                 IssueKind.IGNORE_SHADOWS_MANAGED,

@@ -52,8 +52,8 @@ class AgeGate:
     async def check(self, target: GitTarget) -> EncryptionReport:
         """The finding, and an Event for a key that was made. Raises TransientError.
 
-        A finding of the same generation stands for as long as a Secret may go unread, so that a target
-        which is looked at often (its streams start) does not read its Secret as often.
+        A finding of the same generation is reused for as long as a Secret may go unread, so that a target
+        which is reconciled often (while its streams start) does not read its Secret as often.
         """
         if not target.encryption.enabled:
             return EncryptionReport(NOT_REQUIRED)

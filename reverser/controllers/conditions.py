@@ -20,18 +20,18 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 READY, RECONCILING, STALLED = "Ready", "Reconciling", "Stalled"
 
 STEADY = 300.0
-"""Seconds between looks at a healthy object, and at one that a person must repair."""
+"""Seconds between passes over a healthy object, and over one that a person must repair."""
 SETTLE = 10.0
-"""Seconds between looks at an object whose streams are not all running."""
+"""Seconds between passes over an object whose streams are not all running."""
 SECRET_BLOCKED = 15.0
-"""Seconds between looks at an object that waits for a Secret."""
+"""Seconds between passes over an object that waits for a Secret."""
 SECRET_STEADY = 30.0
-"""Seconds between looks at a Secret that is in use; Secrets are never watched."""
+"""Seconds between reads of a Secret that is in use; Secrets are never watched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a pass decided: the whole set of conditions, the other status fields, the next look.
+    """What a pass decided: all conditions, the other status fields, and when the next pass is due.
 
     ``fields`` holds JSON values; a field that is absent here is removed from the status.
     """
@@ -55,7 +55,7 @@ def cap_message(text: str) -> str:
 
 
 def valid_reason(text: str) -> str:
-    """``text`` as an API server accepts a reason; one refused reason would keep the whole status away."""
+    """``text`` as an API server accepts a reason; one invalid reason would have the whole status refused."""
     if _REASON.fullmatch(text) and len(text) <= MESSAGE_LIMIT:
         return text
     clean = re.sub(r"[^A-Za-z0-9_,:]", "_", text)[:MESSAGE_LIMIT].rstrip(",:")
@@ -77,7 +77,7 @@ def done(reason: str, message: str) -> tuple[Condition, ...]:
 
 
 def progressing(reason: str, message: str, *, ready_reason: str = "") -> tuple[Condition, ...]:
-    """InProgress: heals by itself. ``ready_reason`` replaces the reason on Ready and Stalled."""
+    """InProgress: heals without a person. ``ready_reason`` replaces the reason on Ready and Stalled."""
     other = ready_reason or reason
     return (
         condition(READY, FALSE, other, message),

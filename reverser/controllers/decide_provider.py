@@ -20,11 +20,11 @@ from reverser.controllers.conditions import (
 from reverser.kinds.model import Condition, GitProvider
 
 CONNECTION_RETRY = 60.0
-"""Seconds until an unreachable remote is asked again."""
+"""Seconds until an unreachable remote is tried again."""
 
 
 class Step(StrEnum):
-    """Where the pipeline of sheet 3.1 stopped."""
+    """The steps of a check, in order; the first that fails ends it."""
 
     CONFIG = "config"
     SIGNING = "signing"
@@ -41,7 +41,7 @@ class ProviderFindings:
     message: str = ""
     signing_public_key: str = ""
     push_refused: str = ""
-    """What the remote said when these credentials asked to push; empty when they may, or nobody knows."""
+    """The remote's refusal of a trial push; empty when pushing is permitted, or when that is not known."""
 
 
 def uses_secret(provider: GitProvider) -> bool:
@@ -52,8 +52,8 @@ def uses_secret(provider: GitProvider) -> bool:
 def decide_provider(provider: GitProvider, findings: ProviderFindings | None) -> Plan:
     """Conditions and ``signingPublicKey``. ``findings`` None = not judged yet (``Checking``).
 
-    The key is withheld where configuration or the key itself failed (P3), and shown while credentials
-    or connection fail, so that it can be registered before the repository can be reached.
+    The key is withheld where configuration or the key itself failed, and shown while credentials or
+    connection fail, so that it can be registered before the repository can be reached.
     """
     if findings is None:
         key = provider.signing_public_key if provider.commit.signing_configured else ""
@@ -75,7 +75,7 @@ def decide_provider(provider: GitProvider, findings: ProviderFindings | None) ->
 
 
 def _push_refused(words: str) -> Condition:
-    """``PushPermitted``, shown only while it is False: a listing proves reading alone (Z9). Ready stays, as
+    """``PushPermitted``, shown only while it is False: a listing proves reading alone. Ready stays, as
     branches of one remote may differ in who may push to them."""
     text = f"the remote can be read but did not let these credentials push: {words}; grant them write access"
     return condition("PushPermitted", FALSE, "PushRefused", text)

@@ -26,9 +26,9 @@ from reverser.kinds.model import CommitRequest, Condition, Submitter
 from reverser.store.model import Outcome, OutcomeKind
 
 SAFETY_BOUND = 420.0
-"""Seconds from the first attach to a resolution: the longest delay (300) and room to push."""
+"""Seconds from the first attach to giving up: the longest delay (300) and time to push."""
 OUTCOME_POLL = 10.0
-"""Seconds between looks for an outcome whose wake-up was lost."""
+"""Seconds between looks for an outcome, in case its wake-up was lost."""
 
 _BENIGN = {
     OutcomeKind.NO_WINDOW: ("NoWindowInGrace", "no change of this author was waiting to be committed"),
@@ -61,7 +61,7 @@ def is_terminal(request: CommitRequest) -> bool:
 
 
 def author_condition(request: CommitRequest, submitter: Submitter | None) -> Condition:
-    """``AuthorAttributed``; what was stated first stays (I21)."""
+    """``AuthorAttributed``; what was stated first stays."""
     stated = find(request.conditions, "AuthorAttributed")
     if stated is not None and stated.status in (TRUE, FALSE):
         return condition(stated.type, stated.status, stated.reason, stated.message)

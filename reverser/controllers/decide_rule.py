@@ -44,7 +44,7 @@ BLOCKING_REASONS = frozenset(
     }
 )
 UNMATCHED_SETTLE = 60.0
-"""Seconds for which a rule that matches nothing is looked at often (I14)."""
+"""Seconds for which a rule that matches nothing is looked at often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _resolved(rule: WatchRule, resolution: Resolution | None) -> Condition:
 def _trio(
     target: GitTarget, *, ready: Condition, resolved: Condition, running: Condition
 ) -> tuple[Condition, ...]:
-    """Sheet R5, except that an unread API surface is progress, not a block (I13)."""
+    """Ready, Reconciling and Stalled of a rule; an API surface not read yet is progress, not a block."""
     if resolved.status == FALSE and resolved.reason == "InvalidConfig":
         return blocked(resolved.reason, resolved.message)
     if ready.status == FALSE and ready.reason in BLOCKING_REASONS:

@@ -41,7 +41,7 @@ HOLD_ANNOTATION = "configbutler.ai/release-held-deletions"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The answer of one gate. ``status`` is True, False or Unknown."""
+    """The verdict on one gate. ``status`` is True, False or Unknown."""
 
     status: str
     reason: str
@@ -62,7 +62,7 @@ NOTHING_SKIPPED = Skipped()
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What watchers and writers said about a target; ``known`` is False while Redis cannot be read."""
+    """What watchers and writers reported of a target; ``known`` is False while Redis cannot be read."""
 
     known: bool = True
     streams: Streams = NO_STREAMS
@@ -87,7 +87,7 @@ UNREAD = Observed(known=False)
 def validate(
     target: GitTarget, provider: GitProvider | None, *, rival: Rival | None = None, placement_error: str = ""
 ) -> Finding:
-    """``Validated``: sheet 4.1 steps 1 to 4, with the path judged before anything else (I1)."""
+    """``Validated``: the path before anything else, then branch, provider, conflicts and placement."""
     where = f"'{target.meta.namespace}/{target.provider}'"
     if problem := path_problem(target.path):
         return Finding(FALSE, "InvalidConfig", f"spec.path '{target.path}' {problem}")
@@ -128,7 +128,7 @@ def decide_target(
     ``worker_error`` tells why the branch journal could not be opened (``WorkerUnavailable``).
     """
     fields: dict[str, Any] = {"lastReconcileTime": now}
-    # A push that was seen once stays true, also when Redis is away or has lost its memory.
+    # A push once reported stays reported, also when Redis is down or was flushed.
     last_push = observed.last_push or target.last_push_time
     if last_push and validated.reason != "BranchNotAllowed":
         fields["lastPushTime"] = last_push
@@ -182,7 +182,7 @@ def _closed_gate(
 
 
 def _trio(streams: Streams, path: Condition) -> tuple[Condition, ...]:
-    """Sheet 4.2, rows T9 to T12."""
+    """Ready, Reconciling and Stalled of a target whose gates are open."""
     if path.status == FALSE:
         return blocked(path.reason, path.message)
     if streams.blocked:
@@ -214,7 +214,7 @@ def _path_condition(verdict: PathVerdict | None) -> Condition:
 
 
 def _push_condition(observed: Observed, last_push: str) -> Condition:
-    """``PushSucceeding``: what the last push of the branch met (I5); it does not touch the trio."""
+    """``PushSucceeding``: how the last push of the branch went; it does not affect the trio."""
     if not observed.known:
         return condition("PushSucceeding", UNKNOWN, "NotChecked", UNKNOWN_NOW)
     health = observed.health

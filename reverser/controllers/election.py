@@ -1,9 +1,9 @@
 """One set of controllers among any number of replicas, by a Kubernetes Lease.
 
-The times are those of client-go: a lease is valid for 15 s, its holder gives up after 10 s without a
-renewal, everybody tries every 2 s. Whether another's lease ran out is judged by the local clock since the
-lease was last seen to change, never by comparing clocks. ``held`` turns false 10 s after the last
-renewal by itself, also when the process was paused, so no status is written under a lost lease.
+The times are those of client-go: a lease is valid for 15 s, its holder gives up after 10 s without a renewal,
+everybody tries every 2 s. Whether another's lease ran out is judged by the local clock since the lease was
+last seen to change, never by comparing clocks. ``held`` turns false 10 s after the last renewal without any
+call, also when the process was paused, so no status is written under a lost lease.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def boot_time() -> float:
-    """Seconds on a clock that goes on while the machine sleeps, unlike the monotonic one."""
+    """Seconds on a clock that keeps running while the machine sleeps, unlike the monotonic one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -1,9 +1,10 @@
-"""How many Events an object may make: the same one again is counted, not repeated, and there is an end.
+"""How many Events an object may make: repeated ones are counted instead of written again, and there is a
+limit.
 
-Something that flaps (a stream that stops and starts, a remote that comes and goes) must neither flood the
-API server nor push other people's Events out of etcd. So an Event that was written within the last ten
-minutes becomes a higher ``count`` on that very Event, and each object has a small budget that refills
-slowly; the numbers are client-go's. What is dropped costs nothing, for a status says what is true now.
+Something that flaps (a stream that stops and starts, a remote that comes and goes) must neither flood the API
+server nor push other people's Events out of etcd. So an Event that was written within the last ten minutes
+becomes a higher ``count`` on that very Event, and each object has a small budget that refills slowly; the
+numbers are client-go's. A dropped Event loses nothing: the status says what is true now.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SAME_WITHIN = 600.0
 """Seconds for which the same Event is counted instead of repeated."""
 BURST = 25
 REFILL = 300.0
-"""Seconds for one more Event of an object whose burst is used up."""
+"""Seconds until an object whose burst is used up may make one more Event."""
 REMEMBERED = 4096
 
 Sameness = tuple[str, ...]
@@ -36,7 +37,7 @@ class Written:
 
 
 class EventFlow:
-    """What was written lately, and how much each object may still write."""
+    """Recent Events, and how many more each object may make."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -55,7 +56,7 @@ class EventFlow:
         return granted
 
     def same(self, what: Sameness) -> Written | None:
-        """The same Event if it was written lately."""
+        """The recent Event that is the same, if any."""
         known = self._written.get(what)
         if known is None or self._clock() - known.at > SAME_WITHIN:
             return None

@@ -1,4 +1,4 @@
-"""Kubernetes Events: one for each transition that a person may want to hear of.
+"""Kubernetes Events: one for each transition that a person may want to know of.
 
 An Event repeats what a condition says, so a lost one costs nothing: failures to write are logged and
 forgotten. Only transitions make Events; a state that lasts is silent, and one that flaps is counted on one
@@ -47,9 +47,9 @@ def transitions(
 ) -> Iterator[Happening]:
     """Happenings for the changes of Ready, Stalled and the conditions of ``_BAD``.
 
-    A blocked object speaks once, through Stalled; one that is no longer blocked speaks through Ready, or
-    through Reconciling while it is not ready yet. What was never said is no transition unless it is good
-    news or a block.
+    A blocked object makes one Event, for Stalled; one that is no longer blocked makes one for Ready, or for
+    Reconciling while it is not ready yet. A condition without a previous value makes an Event only when it is
+    good news or a block.
     """
     old = {str(item.get("type")): item for item in before if isinstance(item, Mapping)}
     new = {str(item.get("type")): item for item in after}
@@ -127,7 +127,7 @@ class Recorder:
             _log.warning("an Event about %s/%s was not written: %s", namespace, name, error)
 
     async def _count(self, namespace: str, known: Written, now: str) -> bool:
-        """Say that an Event happened again; False when it is gone, or only creating is permitted."""
+        """Raise the count of an Event; False when it is gone, or when only creating is permitted."""
         change = {"count": known.count + 1, "lastTimestamp": now}
         path = core_path("events", namespace=namespace, name=known.name)
         try:
@@ -138,5 +138,5 @@ class Recorder:
 
 
 def _event_name(name: str) -> str:
-    """A name of its own for an Event about the object ``name``."""
+    """A unique name for an Event about the object ``name``."""
     return f"{name[:230].rstrip('-.')}.{secrets.token_hex(8)}"

@@ -1,8 +1,8 @@
 """The state of targets and requests as database rows, for the admin and REST.
 
-Reconcilers only leave here what they know; a thread that may wait for SQL writes it down. Only the latest
-state of each object is kept in between, so a database that is away costs neither memory nor time, and the
-rows are right again one ``flush`` after it is back.
+Reconcilers only hand over what they know; a thread that may wait for SQL writes it. Only the latest state of
+each object is kept in between, so an unavailable database costs neither memory nor time, and the rows are
+right again one ``flush`` after it is back.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Projection:
     def request(
         self, request: CommitRequest, *, target_uid: str, submitter: Submitter | None, failure: str = ""
     ) -> None:
-        """A CommitRequest as far as it is known; ``failure`` is an end that no outcome tells."""
+        """A CommitRequest as far as it is known; ``failure`` is an end for which there is no outcome."""
         who = request.submitter or submitter
         values: Values = {
             "namespace": request.meta.namespace,
@@ -82,7 +82,8 @@ class Projection:
             self._requests[request.meta.uid] = values
 
     def flush(self) -> int:
-        """Write everything that waits; answers how many rows. A DatabaseError passes and loses nothing."""
+        """Write everything that waits; returns the number of rows. A DatabaseError is passed on, and nothing
+        is lost."""
         from reverser.history.models import SaveRequest, TargetState
 
         with self._lock:

@@ -1,4 +1,4 @@
-"""GitProvider: check, report, and tell its branches when the remote moved.
+"""GitProvider: check, report, and wake its branches when the remote moved.
 
 The check reads Secrets by name and lists the remote's refs; it never clones. What it saw of the refs is
 compared with the tip that writers stored for each branch, so that a rewritten or deleted branch is noticed
@@ -33,7 +33,7 @@ class ProviderReport:
 
 
 class ProviderChecks(Protocol):
-    """The checks of sheet 3.1, in their order."""
+    """The checks of a provider, in the order of ``Step``."""
 
     async def check_provider(self, provider: GitProvider) -> ProviderReport:
         """Run the pipeline up to its first failure. Raises TransientError where nothing can be told."""
@@ -45,7 +45,7 @@ class ProviderChecks(Protocol):
 
 
 class ProviderReconciler:
-    """Looks at one GitProvider."""
+    """Reconciles one GitProvider."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ProviderReconciler:
         self._generations: dict[str, int] = {}
 
     async def reconcile(self, key: str) -> float | None:
-        """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
+        """One pass; returns the seconds until the next one (None = the object is gone)."""
         obj = self._world.raw(PROVIDERS, key)
         if obj is None:
             self._forget_missing()
@@ -78,7 +78,7 @@ class ProviderReconciler:
                 await self._writer.write(PROVIDERS, obj, decide_provider(provider, None))
         try:
             bases = await self._bases(provider)
-        except StoreUnavailable:  # whether the remote answers does not depend on Redis
+        except StoreUnavailable:  # the check of the remote does not need Redis
             bases = {}
         report = await self._checks.check_provider(provider)
         for happening in report.happenings:
@@ -91,7 +91,7 @@ class ProviderReconciler:
         return plan.requeue
 
     def _forget_missing(self) -> None:
-        """What is remembered goes with the providers it is about."""
+        """Forget what is remembered of providers that are gone."""
         providers = self._world.providers()
         uids = {provider.meta.uid for provider in providers}
         names = {(provider.meta.namespace, provider.meta.name) for provider in providers}
@@ -102,7 +102,7 @@ class ProviderReconciler:
         self._checks.keep_providers(uids)
 
     async def _apply_changed_spec(self, provider: GitProvider, bases: Mapping[BranchKey, str]) -> None:
-        """A changed commit window counts at once, also for a window that is open: its branch plans again."""
+        """A changed commit window takes effect at once, also for an open window: its branch plans again."""
         before = self._generations.get(provider.meta.uid)
         self._generations[provider.meta.uid] = provider.meta.generation
         if before is not None and before != provider.meta.generation:
@@ -124,7 +124,7 @@ class ProviderReconciler:
         """Wake every branch whose tip is not the stored base, once per observed tip.
 
         ``before`` are the bases from before the listing: where a writer moved one since, the listing is
-        the older truth and says nothing.
+        outdated and proves nothing.
         """
         for branch, base in (await self._bases(provider)).items():
             tip = refs.get(branch.branch, "")

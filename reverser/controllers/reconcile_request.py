@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class RequestReconciler:
-    """Looks at one CommitRequest."""
+    """Reconciles one CommitRequest."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class RequestReconciler:
         self._since: dict[str, tuple[str, float, bool]] = {}
 
     async def reconcile(self, key: str) -> float | None:
-        """One pass; answers in how many seconds the next one is due (None = nothing more to do)."""
+        """One pass; returns the seconds until the next one (None = nothing more to do)."""
         obj = self._world.raw(REQUESTS, key)
         if obj is None:
             await self._withdraw(key)
@@ -119,7 +119,7 @@ class RequestReconciler:
                 _log.info("a CommitRequest that was deleted while nobody looked is withdrawn (%s)", mark)
 
     async def _withdraw(self, key: str) -> None:
-        """A waiting request was deleted: it binds to no window any more, unless one is closed for it."""
+        """A waiting request was deleted: it no longer binds to a window, unless one is closed for it."""
         if key in self._since:
             self._writer.require_lease()
             await self._store.withdraw_attach(self._since[key][0])
@@ -151,7 +151,7 @@ class RequestReconciler:
         return now - since
 
     async def _hint(self, request: CommitRequest, target: GitTarget | None) -> str:
-        """What a request waits for besides its delay."""
+        """What a request waits for besides its delay; empty for nothing."""
         where = f"'{request.meta.namespace}/{request.target_name}'"
         if target is None:
             return f"GitTarget {where} not found; create it, or delete this request"

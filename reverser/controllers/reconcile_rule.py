@@ -20,7 +20,7 @@ from watchers.rules import resolve
 
 SHOWN_FAILING = 3
 STARTING = 30.0
-"""Seconds for which what an earlier process said of a rule stands while the API surface is being read."""
+"""Seconds for which the status by an earlier process is kept while the API surface is being read."""
 
 
 def resolution_of(rule: WatchRule, registry: Registry) -> Resolution | None:
@@ -45,7 +45,7 @@ def resolution_of(rule: WatchRule, registry: Registry) -> Resolution | None:
 
 
 def _blind_spots(rule: WatchRule, registry: Registry, *, missed: bool) -> list[str]:
-    """The group versions whose discovery fails and that this rule may want types of."""
+    """Explanations for group versions whose discovery fails and that this rule may select from."""
 
     def concerned(group: str) -> bool:
         for entry in rule.rules:
@@ -63,7 +63,7 @@ def _blind_spots(rule: WatchRule, registry: Registry, *, missed: bool) -> list[s
 
 
 class RuleReconciler:
-    """Looks at one rule of either kind."""
+    """Reconciles one rule of either kind."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class RuleReconciler:
         self._first_seen: dict[tuple[str, str], tuple[str, int, float]] = {}
 
     async def reconcile(self, resource: str, key: str) -> float | None:
-        """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
+        """One pass; returns the seconds until the next one (None = the object is gone)."""
         obj = self._world.raw(resource, key)
         if obj is None:
             self._first_seen.pop((resource, key), None)

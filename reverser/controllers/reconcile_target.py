@@ -1,9 +1,8 @@
-"""GitTarget: judge its gates, tell the data plane, report what the data plane says.
+"""GitTarget: judge its gates, pass them to the data plane, report what the data plane does.
 
-The order in a pass is what keeps promises: the gate record goes to the store before any status says so,
-so a target that is shown as closed has stopped being planned (J21), and a target that is shown as ready
-has a journal. A target that is gone is retired through the journal (J22), also when it went while no
-controller was running.
+The order within a pass matters: the gate record goes to the store before any status says so, so a target that
+is shown as closed has stopped being planned (J21), and a target that is shown as ready has a journal. A
+target that is gone is retired through the journal (J22), also when it went while no controller was running.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ DELETED = "Deleted"
 
 @dataclass(frozen=True, slots=True)
 class EncryptionReport:
-    """The encryption gate, and what happened to keys on the way."""
+    """The verdict on the encryption gate, and Events for generated keys."""
 
     finding: Finding
     happenings: tuple[Happening, ...] = ()
     stands: float = math.inf
-    """Seconds for which the finding is not judged again; a look is due then."""
+    """Seconds until the finding must be judged again."""
 
 
 class TargetChecks(Protocol):
-    """What a GitTarget needs to be told from outside its spec."""
+    """The checks of a GitTarget that need more than its spec."""
 
     async def check_encryption(self, target: GitTarget) -> EncryptionReport:
-        """Sheet 4.6, key generation included. Raises TransientError where nothing can be told."""
+        """Judge ``spec.encryption``, generating a missing key where asked to. Raises TransientError."""
         ...
 
     def check_placement(self, target: GitTarget) -> str:
@@ -68,7 +67,7 @@ class TargetChecks(Protocol):
 
 
 class TargetReconciler:
-    """Looks at one GitTarget, and at those that are gone."""
+    """Reconciles one GitTarget, and retires those that are gone."""
 
     def __init__(
         self,
@@ -98,7 +97,7 @@ class TargetReconciler:
         self._told: dict[str, frozenset[Happening]] = {}
 
     async def reconcile(self, key: str) -> float | None:
-        """One pass; answers in how many seconds the next one is due (None = the object is gone)."""
+        """One pass; returns the seconds until the next one (None = the object is gone)."""
         obj = self._world.raw(TARGETS, key)
         if obj is None:
             return None

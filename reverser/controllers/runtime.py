@@ -2,8 +2,8 @@
 
 Two queues, because a GitProvider's check may wait half a minute for a remote that does not answer, and
 nothing else may wait for it. What a worker does with an error is decided here and nowhere else: an error
-leaves the status as it was and brings the key back with back-off; a bug is logged whole and treated alike,
-so that one odd object cannot end the loop for the others.
+leaves the status as it was and requeues the key with back-off; a bug is logged with its traceback and treated
+alike, so that one object cannot stop the loop for the others.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ WORKERS = 4
 PROVIDER_WORKERS = 8
 RETIRE_EVERY = 10.0
 HINT_DELAY = 0.5
-"""Seconds for which hints about one target are gathered: shards change state in swarms."""
+"""Seconds for which hints about one target are gathered: its shards change state together."""
 HOPELESS_RETRY = 60.0
 
 _log = logging.getLogger(__name__)
 
 
 class WatchedCache(Cache, Protocol):
-    """A cache that tells of changes."""
+    """A cache that reports changes."""
 
     def on_change(self, listener: Callable[[str, dict[str, Any] | None], None]) -> None:
-        """Tell (key, object) of everything known and of each change; None = it is gone."""
+        """Call with (key, object) for everything known and for each change; None = it is gone."""
         ...
 
     async def wait_synced(self, timeout: float | None = None) -> bool:
@@ -219,11 +219,11 @@ class ControllerRuntime:
             PASSES.labels(key[0], outcome).inc()
 
     async def _listen(self) -> None:
-        """Turn hints of the store into looks; while Redis is away, the cadences do."""
+        """Turn hints of the store into passes; while Redis is down, the regular passes suffice."""
         while True:
             try:
                 async with self._store.subscribe("target:*", "branch:*", "request:*") as hints:
-                    for resource in (TARGETS, REQUESTS):  # hints that nobody heard are made up for
+                    for resource in (TARGETS, REQUESTS):  # catch up on hints that were missed
                         for name in self.world.keys(resource):
                             self._add((resource, name))
                     while True:
@@ -236,7 +236,7 @@ class ControllerRuntime:
                 await asyncio.sleep(2.0)
 
     async def _follow_registry(self) -> None:
-        """Look at all rules and targets when the served types, or what cannot be discovered, changed."""
+        """Reconcile all rules and targets when the served types, or the discovery failures, changed."""
         known: tuple[object, ...] = ()
         while True:
             registry = self._registry()
@@ -260,8 +260,8 @@ class ControllerRuntime:
                 await asyncio.Event().wait()
 
     async def _retire(self, targets: TargetReconciler) -> None:
-        """Retire targets that are gone, at once when a deletion was seen and regularly besides; write the
-        gates again that Redis has lost.
+        """Retire targets that are gone, at once after a deletion and regularly besides; restore gates that
+        Redis has lost.
         """
         while True:
             try:

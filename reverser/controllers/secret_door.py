@@ -1,7 +1,7 @@
 """Secrets and ConfigMaps that a spec names: read by name, never listed, never kept.
 
 What is read lives as long as the check that reads it. Writing only ever adds: a Secret is created, or gets
-entries that it did not have, and a write that met a newer version is decided anew by whoever asked.
+entries that it did not have, and a write that meets a newer version is left for the caller to decide again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StoredSecret:
 
 
 class SecretDoor:
-    """Reads, and adds to, Secrets by name. ``require_lease`` is asked before each write, and may raise."""
+    """Reads, and adds to, Secrets by name. ``require_lease`` is called before each write, and may raise."""
 
     def __init__(self, kube: AsyncKube, require_lease: Callable[[], None] = lambda: None) -> None:
         self._kube = kube
@@ -56,7 +56,7 @@ class SecretDoor:
     async def create(
         self, namespace: str, name: str, data: Mapping[str, bytes], annotations: Mapping[str, str]
     ) -> bool:
-        """Create an Opaque Secret without an owner. False: somebody else just did, read it again."""
+        """Create an Opaque Secret without an owner. False: it exists by now, read it again."""
         body = {
             "apiVersion": "v1",
             "kind": "Secret",

@@ -12,7 +12,7 @@ RACES = 3
 
 
 async def signing_key(door: SecretDoor, provider: GitProvider) -> tuple[str, tuple[Happening, ...]]:
-    """The public line of the provider's key, and an Event where it was just made.
+    """The public line of the provider's key, and an Event where it was just generated.
 
     Raises SecretMissing, SecretMalformed, KubeForbidden and transient errors. The Secret is written only
     to add a key that it lacks, and only with ``generateWhenMissing``.

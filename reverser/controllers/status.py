@@ -24,7 +24,7 @@ from reverser.kube.paths import own_path
 ATTEMPTS = 5
 FIRST_DELAY = 0.1
 REMEMBERED = 4096
-"""Statuses kept; each is needed for the seconds by which a cache lags."""
+"""Number of statuses kept; each is needed only for the seconds by which a cache lags."""
 
 
 def rfc3339(moment: datetime | None = None) -> str:
@@ -38,7 +38,7 @@ def rfc3339_ms(milliseconds: int) -> str:
 
 
 def _refused(plan: Plan, error: KubeInvalid) -> Happening:
-    """What is said of an object whose status the API server refuses: an Event is all that is left."""
+    """The Event for an object whose status the API server refuses: nothing else can be written to it."""
     said = plan.condition(READY)
     text = (
         f"the API server refuses this object's status ({error}); correct the field that it names, or apply "
@@ -57,7 +57,7 @@ class StatusWriter:
         self._written: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
 
     def require_lease(self) -> None:
-        """To be called right before anything outside this process is changed. Raises LostRace."""
+        """Call right before changing anything outside this process. Raises LostRace."""
         if not self._allowed():
             raise LostRace("the controllers' lease is lost; what is to be done is left to its new holder")
 
@@ -85,7 +85,7 @@ class StatusWriter:
     ) -> bool:
         """Bring the status of ``obj`` to ``plan``; True when something was written.
 
-        ``unless`` is asked with the object as the API server has it now; True leaves it alone. Raises
+        ``unless`` is called with the object as the API server has it now; True leaves it alone. Raises
         LostRace when the lease is lost, KubeConflict after five attempts.
         """
         meta = obj["metadata"]

@@ -90,9 +90,9 @@ def _names(names: Sequence[str]) -> str:
 def roll_up(records: Iterable[StreamRecord], claims: Iterable[Claimed] | None = None) -> Streams:
     """Fold shard records into counts.
 
-    With ``claims`` the types are theirs: a claim is served by the shard of its namespace or by the one
-    that covers all namespaces (I4), whatever version that shard reads, and a claim without a shard counts
-    as replaying. Without claims (the API surface is not known) every record counts.
+    With ``claims`` the types are theirs: a claim is served by the shard of its namespace or by the one that
+    covers all namespaces, whatever version that shard reads, and a claim without a shard counts as replaying.
+    Without claims (the API surface is not known) every record counts.
     """
     by_resource: dict[tuple[str, str], list[StreamRecord]] = {}
     everything = []

@@ -1,9 +1,9 @@
-"""Which objects must be looked at again after one changed.
+"""Which objects must be reconciled after another one changed.
 
-A wake-up is a hint: the cadences alone reach the right state, later. Status writes of the controllers
-themselves wake nobody, except that a GitTarget which becomes ready, or stops being so, wakes its rules
-and the requests that wait for it (I10). Annotations count as a change of a GitTarget, because one of them
-releases held deletions.
+A wake-up is a hint: the regular passes alone reach the right state, later. Status writes of the controllers
+themselves wake nobody, except that a GitTarget which becomes ready, or stops being so, wakes its rules and
+the requests that wait for it. Annotations count as a change of a GitTarget, because one of them releases held
+deletions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _verdicts(obj: Object | None) -> list[tuple[object, ...]]:
 
 
 def wake_ups(resource: str, old: Object | None, new: Object | None, world: World) -> set[Key]:
-    """Keys to look at after ``old`` became ``new`` (None = did not, or does not, exist)."""
+    """Keys to reconcile after ``old`` became ``new`` (None = did not, or does not, exist)."""
     obj = new if new is not None else old
     if obj is None:
         return set()
@@ -103,7 +103,7 @@ def _dependants(target: Object, world: World) -> Iterator[Key]:
 
 
 def hinted(topic: str, world: World) -> set[Key]:
-    """Keys to look at after a hint of the store: ``target:<uid>``, ``request:<uid>`` or ``branch:<id>``."""
+    """Keys to reconcile after a hint of the store: ``target:<uid>``, ``request:<uid>`` or ``branch:<id>``."""
     kind, _, ident = topic.partition(":")
     found: set[Key] = set()
     if kind == "request":

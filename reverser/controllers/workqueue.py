@@ -1,8 +1,8 @@
-"""A queue of keys to look at, not of events: adding a key twice is looking once.
+"""A queue of keys to reconcile, not of events: a key that is added twice is processed once.
 
-Invariants: a key is worked on by one worker at a time; a key that is added while it is worked on is
-worked on again afterwards; a key that failed comes back later and later (1 s to 60 s) until it succeeds.
-No wake-up is lost, and none is kept either: whoever works on a key reads the present state.
+Invariants: a key is worked on by one worker at a time; a key that is added while it is worked on is worked on
+again afterwards; a key that failed comes back with growing pauses (1 s to 60 s) until it succeeds. No wake-up
+is lost, and none is stored: whoever works on a key reads the present state.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class WorkQueue(Generic[K]):
         return asyncio.get_running_loop().time()
 
     def add(self, key: K, after: float = 0.0) -> None:
-        """Look at ``key`` in ``after`` seconds; an earlier look that is planned already stays."""
+        """Process ``key`` in ``after`` seconds, or earlier where that is planned already."""
         due = self._now() + max(after, 0.0)
         if due >= self._due.get(key, float("inf")):
             return
@@ -71,12 +71,12 @@ class WorkQueue(Generic[K]):
                 continue
 
     def done(self, key: K, requeue: float | None) -> None:
-        """The look succeeded; look again in ``requeue`` seconds (None = when something changes)."""
+        """The pass succeeded; the next one is in ``requeue`` seconds (None = when something changes)."""
         self._failures.pop(key, None)
         self._finish(key, requeue)
 
     def failed(self, key: K, retry_after: float | None = None) -> float:
-        """The look failed; answers in how many seconds the next one is."""
+        """The pass failed; returns the seconds until the next one."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
         delay = max(min(FIRST_RETRY * 2.0 ** min(count, 10), LONGEST_RETRY), retry_after or 0.0)

@@ -1,4 +1,4 @@
-"""What the controllers see of the cluster: the five kinds from caches, and a second look where it matters.
+"""What the controllers see of the cluster: the five kinds from caches, and an uncached read where it matters.
 
 A cache can lag. Being absent in it is enough to report that something is missing, but not to close a
 gate or to retire a target: such decisions ask the API server first (``fetch``), and an answer
@@ -125,12 +125,12 @@ class World:
             return None
 
     async def provider(self, namespace: str, name: str) -> GitProvider | None:
-        """A GitProvider; None when it surely does not exist."""
+        """A GitProvider; None when it certainly does not exist."""
         found = await self.fetch(PROVIDERS, namespace, name)
         return None if found is None else parse_git_provider(found)
 
     async def target(self, namespace: str, name: str) -> GitTarget | None:
-        """A GitTarget; None when it surely does not exist."""
+        """A GitTarget; None when it certainly does not exist."""
         found = await self.fetch(TARGETS, namespace, name)
         return None if found is None else parse_git_target(found)
 

@@ -87,9 +87,7 @@ class SourceRouter:
         return _ObjectRouter(change, chain, source, rendered, wanted, overlay=overlay).run()
 
     def route_patch(self, change: FieldPatch, ref: DocumentRef, assignments: dict[str, Any]) -> Routed:
-        """Send a replica count to the entry that supplies it; the other assignments stay for the file
-        (rule F3).
-        """
+        """Send a replica count to the entry that supplies it; the other assignments stay for the file."""
         chain = self._inventory.context.chain(ref.path)
         entry = replica_entry(change.group, change.kind, change.name, chain)
         count = assignments.get(_REPLICAS)

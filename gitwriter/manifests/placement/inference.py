@@ -30,7 +30,7 @@ class Inferred:
 
 
 def infer(inventory: Inventory, subject: Subject) -> Inferred | None:
-    """The siblings' place for a new object, or None where they show no habit (sheet rule P6, refined)."""
+    """The siblings' place for a new object, or None where they show no habit."""
     key = TypeKey(subject.group, subject.kind, subject.sensitive)
     everywhere = inventory.habits.of(inventory, key, None)
     if not subject.namespaced:

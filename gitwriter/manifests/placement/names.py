@@ -17,9 +17,7 @@ _HASH_CHARS = 12
 
 
 def escape_segment(value: str) -> str:
-    """A value as part of one path segment: `%`, `/`, `\\` and control characters are percent-encoded
-    (rule P3).
-    """
+    """A value as part of one path segment: `%`, `/`, `\\` and control characters are percent-encoded."""
     return _UNSAFE.sub(lambda match: f"%{ord(match.group()):02X}", value)
 
 

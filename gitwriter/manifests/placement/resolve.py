@@ -98,9 +98,7 @@ class Placer:
         return None
 
     def _single_kustomization(self, subject: Subject) -> Kustomization | None:
-        """The path's only kustomization, if a new file in its folder would render as this object (rules
-        P7, 22).
-        """
+        """The path's only kustomization, if a new file in its folder would render as this object."""
         everything = self._inventory.context.by_directory.values()
         found = [item for item in everything if not is_outside(item.directory)]
         if len(found) != 1 or not found[0].editable:
@@ -110,7 +108,7 @@ class Placer:
 
 
 def registration(inventory: Inventory, place: Place, subject: Subject) -> Registration | None:
-    """The nearest kustomization above a new file that should name it, or None (rules P8, 22, 26).
+    """The nearest kustomization above a new file that should name it, or None.
 
     Where several builds stand side by side, a file that no rule put beside one of them belongs to none. A
     kustomization that would move the object into another namespace, that several builds share or that has

@@ -15,7 +15,7 @@ from .templates import Subject
 
 
 def path_problem(inventory: Inventory, path: str) -> str:
-    """Why nothing may be written at this path, or empty (rule P11, N3)."""
+    """Why nothing may be written at this path, or empty."""
     segments = path.split("/")
     if not path or path.startswith("/") or "\\" in path or posixpath.normpath(path) != path:
         return "the path is not a clean relative path"
@@ -43,7 +43,7 @@ def _yaml_named_folders(inventory: Inventory) -> frozenset[str]:
 
 
 def append_refusal(inventory: Inventory, path: str, subject: Subject) -> tuple[SkipReason, str] | None:
-    """Why a new object must not join a file that exists, or None (rules P13, P14)."""
+    """Why a new object must not join a file that exists, or None."""
     record = inventory.files[path]
     facts = record.facts
     if record.role is not Role.MANIFEST or facts is None or path in inventory.context.patches:

@@ -57,16 +57,14 @@ class Subject:
 
 
 def canonical_path(subject: Subject) -> str:
-    """`{namespace or _cluster}/{group}/{resource}/{name}.yaml`, without version, core without group (rule
-    P10).
-    """
+    """`{namespace or _cluster}/{group}/{resource}/{name}.yaml`, without version, core without group."""
     top = subject.namespace if subject.namespaced else CLUSTER_SEGMENT
     parts = [top, subject.group, subject.resource, subject.name]
     return "/".join(escape_segment(part) for part in parts if part) + subject.suffix
 
 
 def expand(template: str, subject: Subject) -> str:
-    """A template's path for one object (rules P2, P3); unknown placeholders stay as text."""
+    """A template's path for one object; unknown placeholders stay as text."""
     namespace = subject.namespace if subject.namespaced else ""
     values = {
         "group": subject.group,
@@ -98,7 +96,7 @@ def declared_path(by_type: Mapping[str, str], default: str | None, subject: Subj
 def validate_placement(
     by_type: Mapping[str, str], default: str | None, sensitive_types: Iterable[str]
 ) -> list[str]:
-    """Everything wrong with a declared policy, each message naming its entry; empty means valid (rule P4).
+    """Everything wrong with a declared policy, each message naming its entry; empty means valid.
 
     `sensitive_types` are `resource` or `group/resource` names, Secrets included; whatever policy applies
     to one of them must give each object a file of its own.
