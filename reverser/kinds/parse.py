@@ -1,9 +1,9 @@
 """From decoded JSON to the values of ``reverser.kinds.model``.
 
-Every ``parse_*`` is total: whatever an object holds (written before a schema upgrade, edited in etcd,
-of a wrong type altogether), the answer is a value, and what was wrong with it stands in ``problems``
-as ``<field>: <what is wrong>``. What cannot be understood is left out in the direction that does
-less: an unreadable rule matches nothing, it never matches everything.
+Every ``parse_*`` is total: whatever an object holds (written before a schema upgrade, edited in etcd, of a
+wrong type altogether), the answer is a value, and what was wrong with it stands in ``problems`` as ``<field>:
+<what is wrong>``. What cannot be understood is left out so that less happens: an unreadable rule matches
+nothing, never everything.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Typed look-ups in decoded JSON that note what is wrong and go on.
 
-A Reader never raises: a missing field is its default in silence, a field of a wrong type is its
-default and one line in ``problems``, which all readers of one object share. Lines are bounded, since
-they end in a status.
+A Reader never raises: a missing field silently gives its default, a field of a wrong type gives its default
+and one line in ``problems``, which all readers of one object share. Lines are bounded, since they end in a
+status.
 """
 
 from __future__ import annotations

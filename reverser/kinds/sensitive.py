@@ -1,9 +1,9 @@
 """Which types are sealed: core Secrets, and those that the operator named.
 
-The setting is written by hand, and a name that matches nothing would leave objects in clear text without a
-word. So a type answers to every name that Kubernetes has for it (plural, kind, singular, short names), in
-either spelling (``group/name``, or ``name.group`` as kubectl has it), and names that no served type answers
-to are told. The watcher knows all names of a type. The writer knows fewer, and need not know more: what the
+The setting is written by hand, and a name that matches nothing would silently leave objects in clear text. So
+a type matches by every name that Kubernetes has for it (plural, kind, singular, short names), in either
+spelling (``group/name``, or ``name.group`` as kubectl has it), and names that match no served type are
+reported. The watcher knows all names of a type. The writer knows fewer, and need not know more: what the
 watcher calls sensitive it never writes in clear text.
 """
 
@@ -36,7 +36,7 @@ def _spellings(group: str, names: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """An entry of the setting that no served type answers to, and the type that may be meant (or empty)."""
+    """An entry of the setting that matches no served type, and the type that may be meant (or empty)."""
 
     entry: str
     meant: str = ""

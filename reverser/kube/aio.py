@@ -33,9 +33,9 @@ from reverser.kube.requests import (
 )
 
 WATCH_SILENCE = 180.0
-"""Seconds without a byte after which a watch is taken for dead: bookmarks come every minute."""
+"""Seconds without a byte after which a watch counts as dead: bookmarks come every minute."""
 TLS_BUFFER = 32 * 1024
-"""asyncio keeps a read buffer of 256 KiB per TLS connection, but a record has 16 KiB at most: with hundreds
+"""asyncio keeps a read buffer of 256 KiB per TLS connection, but a record has at most 16 KiB: with hundreds
 of watches the difference is most of a watcher's memory."""
 sslproto.SSLProtocol.max_size = TLS_BUFFER
 _LOST = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
@@ -227,7 +227,7 @@ class AsyncKube:
             try:
                 response = await self._send(request, limits)
             except CertificateRejected:
-                # The authority may have been replaced, and its file with it.
+                # The certificate authority may have been rotated, and its file with it.
                 if attempt == 2 or not await self._renew(generation):
                     raise
                 continue
@@ -279,8 +279,8 @@ class AsyncKube:
         return self._session
 
     async def _renew(self, generation: int) -> bool:
-        """Reads the credentials again, once for all requests that were refused at the same time; whether
-        the address, the authority or the certificate are others now.
+        """Reads the credentials again, once for all requests that were refused at the same time. True when
+        the address, the authority or the certificate changed.
         """
         async with self._renewing:
             if generation != self._generation:

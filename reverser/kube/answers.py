@@ -1,7 +1,7 @@
 """What the API server's refusals mean: HTTP status and Status body to the error tree.
 
-The class is decided by code, reason and field causes alone. Messages are carried for people and never
-read. The same mapping serves HTTP answers and ERROR events inside a watch, whose object is a Status too.
+The class is decided by code, reason and field causes alone. Messages are passed on for people and never
+parsed. The same mapping serves HTTP answers and ERROR events inside a watch, whose object is a Status too.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def _status_of(body: bytes) -> Mapping[str, Any]:
 def _message(what: str, code: int, reason: str, text: str) -> str:
     head = " ".join(part for part in (str(code) if code else "", reason) if part) or "error"
     if code >= 500 or not code:
-        # What a server could not handle it may quote whole, a Secret's data too: the words before it say why.
+        # A server may quote the whole of what it could not handle, a Secret's data too: only the words before
+        # it are kept.
         text, quoted, _ = text.partition("{")
         text += "..." if quoted else ""
     tail = f": {text[:MESSAGE_LIMIT]}" if text else ""

@@ -1,8 +1,8 @@
-"""Where the cluster is and who we are there.
+"""The address of the cluster and our identity there.
 
 The kubernetes library's loaders read kubeconfig files, in-cluster files, token files and exec plugins; its
-generated models and clients are not used. ``KubeConfig`` is the one value both clients share: it hands out
-the address, a TLS context and the headers of the moment, and can be read again after a 401.
+generated models and clients are not used. ``KubeConfig`` is the one value both clients share: it provides the
+address, a TLS context and the current headers, and can be reloaded after a 401.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KubeConfig:
         self._lock = threading.Lock()
         self._configuration, self._extra, self.blocking = _read(kubeconfig, context)
         self._in_use = self._connection()
-        """Address and certificates as the newest TLS context has them; their files may be others by now."""
+        """Address and certificates of the newest TLS context; the files may have changed since."""
 
     @classmethod
     def load(cls, kubeconfig: str | None = None, context: str | None = None) -> KubeConfig:
@@ -104,8 +104,8 @@ class KubeConfig:
         return self._configuration.tls_server_name or None
 
     def reload(self) -> bool:
-        """Reads everything again; true when the address or the certificates are others than those of the
-        newest TLS context. Raises KubeUnavailable.
+        """Reads everything again; true when the address or the certificates differ from those of the newest
+        TLS context. Raises KubeUnavailable.
         """
         try:
             fresh = _read(self._kubeconfig, self._context)
@@ -149,7 +149,7 @@ def _read(kubeconfig: str, context: str | None) -> tuple[Configuration, Mapping[
 
 
 def _impersonation(user: Mapping[str, Any]) -> Mapping[str, str]:
-    """``as`` of a kubeconfig user, which the library ignores: acting as somebody stronger must not happen."""
+    """``as`` of a kubeconfig user, which the library ignores: without it we would act with more rights."""
     if user.get("as-groups") and not user.get("as"):
         raise SettingsInvalid(["the kubeconfig user has as-groups without as; add as, or remove as-groups"])
     headers = {"Impersonate-User": str(user["as"])} if user.get("as") else {}

@@ -1,8 +1,8 @@
 """The ``data`` of Secrets and the ``binaryData`` of ConfigMaps: base64 on the wire, bytes here.
 
 One function for every reader, so that a check, a writer and a sealer judge the same bytes. An API server
-stores nothing that is not base64; what is not base64 all the same counts as empty, and whoever needs that
-entry says that it is missing.
+stores nothing that is not base64; should an entry not be, it counts as empty, and its reader reports it as
+missing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Watch lines: bytes to events.
 
-Only byte 0x0A ends an event. JSON may hold U+2028, U+0085 or a character cut across two reads, so the
-split is on bytes and only whole lines are decoded. A last line without its end is not an event: the
-connection was cut inside it, and the same change comes again from the last good version.
+Only byte 0x0A ends an event. JSON may hold U+2028, U+0085 or a character cut across two reads, so the split
+is on bytes and only whole lines are decoded. A last line without a line feed is not an event: the connection
+was cut inside it, and the same change comes again from the last good version.
 """
 
 from __future__ import annotations

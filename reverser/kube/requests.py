@@ -51,7 +51,7 @@ class Request:
 
     @property
     def name(self) -> str:
-        """How messages call it; the query is left out, it may be long."""
+        """Its name in messages; the query is left out, as it may be long."""
         return f"{self.method} {self.path}"
 
 

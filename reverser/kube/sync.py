@@ -1,8 +1,7 @@
 """The synchronous client: for branch writers, status helpers and the web process.
 
 Same verbs and errors as the asynchronous one, without watches. Thread-safe: one urllib3 pool, credentials
-behind a lock. Every call has a deadline; nothing is retried here but one 401, after the credentials were
-read again.
+behind a lock. Every call has a deadline; the only retry is one after a 401, with reloaded credentials.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ class Kube:
         try:
             status, answer, wait = self._send(request, timeout)
         except CertificateRejected:
-            # The authority may have been replaced, and its file with it.
+            # The certificate authority may have been rotated, and its file with it.
             if not self._renew():
                 raise
             status, answer, wait = self._send(request, timeout)
@@ -182,7 +181,7 @@ class Kube:
         return headers
 
     def _renew(self) -> bool:
-        """Reads the credentials again; whether the address, the authority or the certificate changed."""
+        """Reads the credentials again. True when the address, the authority or the certificate changed."""
         changed = self._config.reload()
         if changed:
             with self._lock:
@@ -201,7 +200,7 @@ def _pool(config: KubeConfig) -> urllib3.PoolManager:
         options["ssl_context"] = context
         if not config.verifies:
             options["cert_reqs"] = "CERT_NONE"
-            # The kubeconfig says so; repeating it with every connection tells nobody anything.
+            # The kubeconfig asks for it; a warning with every connection would tell nothing new.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         if config.server_name:
             options["server_hostname"] = config.server_name

@@ -1,13 +1,13 @@
-"""Where Redis is: one address, or the Sentinels that know which server is the primary of the moment.
+"""Where Redis is: one address, or the Sentinels that know which server is the current primary.
 
 ``redis+sentinel://user:password@host:26379,host:26379/primary-name?db=0&sentinel_password=...``
 
 With TLS: ``rediss://user:password@host:6379/0?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE``. The
-server's certificate and name are always checked unless the address itself says otherwise.
+server's certificate and name are checked unless the address itself says otherwise.
 
-Whoever opens a connection asks the Sentinels, and a connection whose server says that it is a replica now is
-closed, so after a fail-over the very next attempt finds the new primary. That the driver's own pool for
-Sentinel fails instead of waiting when all connections are in use is why its connections are put into ours.
+Each new connection asks the Sentinels, and a connection whose server says that it is a replica now is closed,
+so after a fail-over the very next attempt finds the new primary. The driver's own pool for Sentinel fails
+instead of waiting when all connections are in use, so its connections are used in our pool.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import redis.sentinel
 if TYPE_CHECKING:
     RedisClient = redis.Redis
 
-# The driver leaves these without types.
+# The driver has no types for these.
 _Sentinel: Any = redis.sentinel.Sentinel
 _AsyncSentinel: Any = redis.asyncio.sentinel.Sentinel
 
@@ -43,7 +43,7 @@ HELP = "write redis+sentinel://:password@host:26379,host:26379/primary-name"
 
 
 def address_problem(url: str) -> str:
-    """Why an address cannot mean a server, or an empty text. It is never shown: it may hold a password."""
+    """Why an address is unusable, or an empty text. The address is never repeated: it may hold a password."""
     scheme = url.partition("://")[0]
     if scheme == f"rediss+{SCHEME.partition('+')[2]}":
         return "TLS to servers behind Sentinel is not supported; name one server with rediss://"
@@ -115,8 +115,8 @@ class Sentinels:
 
 
 def parse_sentinels(url: str) -> Sentinels | None:
-    """The parts of a Sentinel address; None for an address of another form. Raises ValueError, without the
-    address in it, for one that lacks something.
+    """The parts of a Sentinel address; None for an address of another form. Raises ValueError, which does not
+    repeat the address, for one that lacks a part.
     """
     scheme, _, rest = url.partition("://")
     if scheme != SCHEME:

@@ -54,7 +54,7 @@ def open_journal(branch: BranchKey) -> Call[str]:
 
 
 def read_epoch(branch: BranchKey) -> Call[str | None]:
-    """The epoch as it stands, None after a flush."""
+    """The current epoch, None after a flush."""
     return Call(
         command=("GET", keys.branch_part(branch, "epoch")),
         decode=lambda reply: None if reply is None else str(reply.decode()),
@@ -146,7 +146,7 @@ def append_events(
 ) -> Call[AppendStatus]:
     """Append ``events`` in order and move the cursor to ``resource_version`` (J2, J3).
 
-    No events moves the cursor only. ``expected`` is the append id that the caller believes is stored,
+    Without events only the cursor moves. ``expected`` is the append id that the caller believes is stored,
     None for "no cursor yet". FULL changes nothing: the same call may be sent again later (J8).
     """
     args = _append_args(
@@ -219,7 +219,8 @@ def staged_names(branch: BranchKey, replay_id: str) -> Call[list[str] | None]:
 def read_staged(
     branch: BranchKey, replay_id: str, names: Sequence[str], max_bytes: int = STAGED_BYTES
 ) -> Call[list[StagedObject]]:
-    """The first of these objects, about ``max_bytes`` of them and at least one; none: they are gone."""
+    """The first of these objects, about ``max_bytes`` of them and at least one; an empty list when they are
+    gone."""
     return Call(
         script="read_staged",
         keys=(keys.staging(branch, replay_id),),
@@ -242,9 +243,9 @@ def append_sweep(
 ) -> Call[AppendStatus]:
     """Append a complete replay and move the cursor to its resourceVersion (J5, J6, J14, J23).
 
-    ``expected`` None replaces whatever cursor is stored (the caller found it invalid). A sweep of the
-    same scope that no boundary holds yet is settled as superseded in the same step. ``first``,
-    ``count`` and ``released_hold`` of the stored entry are the script's.
+    ``expected`` None replaces whatever cursor is stored (the caller found it invalid). A sweep of the same
+    scope that no boundary holds yet is settled as superseded in the same step. ``first``, ``count`` and
+    ``released_hold`` of the stored entry are set by the script.
     """
     meta = dumps(sweep)
     superseded = Outcome(id="", kind=OutcomeKind.SUPERSEDED, branch=branch, target=sweep.target)

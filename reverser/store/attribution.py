@@ -103,7 +103,7 @@ def exact_key(group_resource: str, uid: str, resource_version: str) -> str:
 
 
 def last_key(group_resource: str, uid: str) -> str:
-    """Who touched the object last; tells weak evidence from none, and never names anybody."""
+    """Who touched the object last; tells weak evidence from none, but never names an author."""
     return keys.author_slot(group_resource, "object", uid, "last")
 
 
@@ -158,7 +158,7 @@ def decode_slot(reply: bytes | None) -> Slot:
 
 
 def write_facts(facts: Sequence[Fact], ttl_ms: int) -> Call[int]:
-    """File and announce facts, in order; answers how many slots were written. Safe to repeat."""
+    """File and announce facts, in order; returns the number of slots written. Safe to repeat."""
     names: list[str] = []
     args: list[Argument] = []
     topics: dict[str, list[str]] = {}
@@ -174,12 +174,12 @@ def write_facts(facts: Sequence[Fact], ttl_ms: int) -> Call[int]:
 
 
 def mark_used(slots: Sequence[str]) -> Call[int]:
-    """The facts of these slots (at least one) named somebody; answers how many had not before."""
+    """Mark the facts of these slots (at least one) as used; returns how many were not marked before."""
     return Call(command=("ZREM", keys.AUTHOR_UNUSED, *slots), decode=int)
 
 
 def drop_expired(limit: int = 10_000) -> Call[int]:
-    """Forget facts that aged out without naming anybody, up to ``limit``; answers how many."""
+    """Forget facts that expired without being used, up to ``limit``; returns how many."""
     return Call(script="drop_expired", keys=(keys.AUTHOR_UNUSED,), args=(limit,), decode=int)
 
 
@@ -242,7 +242,7 @@ def _submission(reply: Any) -> tuple[Author, str] | None:
 
 
 def count_fact_keys(cursor: int) -> Call[tuple[int, int]]:
-    """One step of counting the keys of facts: the next cursor (0 = done), and how many this step met."""
+    """One step of counting the keys of facts: the next cursor (0 = done), and the number found."""
 
     def decode(reply: Any) -> tuple[int, int]:
         return int(reply[0]), int(reply[1])

@@ -22,7 +22,7 @@ from reverser.store.model import (
 
 READ_BYTES = 8 * 1024 * 1024
 IDS_AT_ONCE = 2_000
-"""One read of Redis serves nobody else meanwhile, so each is small."""
+"""Redis serves nobody else during a read, so each read is small."""
 BESIDE = (
     "epoch",
     "bytes",
@@ -70,7 +70,7 @@ def read_due() -> Call[dict[str, int]]:
 
 
 def sweep_journals() -> Call[int]:
-    """Give every branch with something unsettled a due time if it has none; answers how many got one."""
+    """Give every branch with unsettled entries a due time if it has none; returns how many got one."""
     lease_prefix = keys.lease(LeaseKind.BRANCH, "")
     return Call(
         script="sweep_journals",
@@ -133,7 +133,7 @@ def read_texts(branch: BranchKey, ids: Sequence[str], max_bytes: int = READ_BYTE
 
 
 def entry_ids(branch: BranchKey, after_id: str = "", count: int = IDS_AT_ONCE) -> Call[list[str]]:
-    """The ids alone, in order; fewer than ``count``: there are no more."""
+    """The ids alone, in order; fewer than ``count`` means that there are no more."""
     return Call(
         script="entry_ids",
         keys=(keys.journal(branch),),
@@ -191,7 +191,7 @@ def read_intents(branch: BranchKey) -> Call[list[Intent]]:
 
 
 def store_intent(branch: BranchKey, fence: Fence, intent: Intent) -> Call[bool]:
-    """Say what a push is about to do (J15). False: the fence is lost or a window is settled already."""
+    """Record what a push is about to do (J15). False: the fence is lost or a window is settled already."""
     return Call(
         script="store_intent",
         keys=(
@@ -342,7 +342,7 @@ def branch_scopes(branch: BranchKey) -> Call[set[Scope]]:
 
 
 def write_branch_health(branch: BranchKey, health: BranchHealth) -> Call[None]:
-    """What the writer last met. Readers are hinted when it changed (topic ``branch:<id>``)."""
+    """Whether the last attempt worked. Readers get a hint when it changed (topic ``branch:<id>``)."""
     return Call(
         script="write_record",
         keys=(keys.branch_part(branch, "health"),),
@@ -352,7 +352,7 @@ def write_branch_health(branch: BranchKey, health: BranchHealth) -> Call[None]:
 
 
 def read_branch_health(branch: BranchKey) -> Call[BranchHealth | None]:
-    """What the writer last met; None before its first attempt."""
+    """Whether the last attempt worked; None before the first attempt."""
     return Call(
         command=("HGET", keys.branch_part(branch, "health"), "health"),
         decode=lambda reply: None if reply is None else loads(BranchHealth, reply),

@@ -47,7 +47,7 @@ class Call(Generic[T]):
 
 
 def truth(reply: Any) -> bool:
-    """Scripts answer 1 for "done" and 0 for "the fence is another's"."""
+    """Scripts reply 1 for "done" and 0 for "the fence is lost"."""
     return bool(int(reply))
 
 

@@ -75,7 +75,7 @@ def loads(cls: type[T], text: bytes | str) -> T:
 
 @lru_cache(maxsize=1024)
 def _kept_once(value: Hashable) -> Hashable:
-    """Of equal values one: what thousands of waiting entries have in common is in memory once."""
+    """One instance per value: what thousands of waiting entries have in common is in memory once."""
     return value
 
 

@@ -89,9 +89,9 @@ class Marks:
     replayed: int = 0
     parked_reason: str = ""
     parked_until_ms: int = 0
-    """0 with a reason = until whoever parked it lifts it."""
+    """0 with a reason = until ``unpark``."""
     attempts: int = 0
-    """How often a replay was asked for with a park since one was last applied; what back-off counts."""
+    """Parked requests for a replay since the last applied one; the back-off grows with it."""
 
     @property
     def needs_replay(self) -> bool:
@@ -240,7 +240,7 @@ class AttachEntry:
 
 @dataclass(frozen=True, slots=True)
 class RetireEntry:
-    """The target is gone; what it still has outside finalized windows is settled as retired (J22)."""
+    """The target is gone; its entries outside finalized windows are settled as retired (J22)."""
 
     target: TargetRef
 

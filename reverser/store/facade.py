@@ -1,8 +1,8 @@
 """The two doors to Redis: ``Store`` blocks, ``AsyncStore`` awaits; both send the very same calls.
 
-Every operation is a function of the modules beside this one; here it only becomes a method. Each call
-has a deadline (the connection's), and whatever keeps Redis from serving becomes ``StoreUnavailable``:
-repeat the call, every one of them is safe to repeat. A script error is a bug and stays one.
+Every operation is a function of a module beside this one; here it only becomes a method. Each call has a
+deadline (the connection's), and whatever keeps Redis from serving becomes ``StoreUnavailable``: repeat the
+call, every one of them is safe to repeat. A script error is a bug and stays one.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _unavailable(error: Exception) -> StoreUnavailable:
 
 
 def _evaluation(call: Call[Any], *, by_text: bool = False) -> tuple[Argument, ...]:
-    """Runs a script: by its digest, or by its text for a server that does not know it."""
+    """The command that runs a script: by its digest, or by its text for a server that does not know it."""
     lua = script(call.script)
     named = ("EVAL", lua.text) if by_text else ("EVALSHA", lua.sha)
     return (*named, len(call.keys), *call.keys, *call.args)
@@ -117,7 +117,7 @@ def _options(deadline_s: float) -> dict[str, Any]:
 def _verdict(memory: Any, persistence: Any) -> list[str]:
     """Warnings of a server check; a policy under which Redis may evict is refused.
 
-    INFO is asked, not CONFIG: hosted servers answer the one and forbid the other.
+    INFO is used, not CONFIG: hosted servers allow the one and forbid the other.
     """
     policy = memory.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
@@ -261,7 +261,7 @@ class Store:
             raise _unavailable(error) from error
 
     def run_all(self, calls: Sequence[Call[T]]) -> list[T]:
-        """Send many calls at once, which are not one step for that. Raises StoreUnavailable likewise."""
+        """Send many calls in one round trip, without atomicity. Raises StoreUnavailable likewise."""
         sent = self.client.pipeline(transaction=False)
         for call in calls:
             sent.execute_command(*(call.command or _evaluation(call)))
@@ -429,7 +429,7 @@ class AsyncStore:
         return _verdict(memory, persistence)
 
     async def server_id(self) -> str:
-        """Which run of which server answers: another text after a restart or a fail-over. Raises
+        """Identifies the running server: a different text after a restart or a fail-over. Raises
         StoreUnavailable.
         """
         try:

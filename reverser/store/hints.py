@@ -1,7 +1,7 @@
 """Hints over pub/sub: "something changed, look". Nothing may depend on their arrival.
 
 A lost connection is opened again by the client; what was published meanwhile is lost, which is why every
-listener also looks by itself from time to time.
+listener also looks without a hint from time to time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Every Redis key name, in one place.
 
-Names are matched, never parsed back: whatever must be known again is stored as a value. Fields that
-come from outside are escaped (``%`` and ``:``), so no name can imitate another key. All names share
-one root; a change of layout changes the version in the name, and the old keys age out or stay unread.
-The scripts are handed their keys; only two families are built inside a script, from the prefixes here.
+Names are matched, never parsed back: whatever must be read back is stored as a value. Fields that come from
+outside are escaped (``%`` and ``:``), so no name can imitate another key. All names share one root; a change
+of layout changes the version in the name, and the old keys expire or stay unread. The scripts are handed
+their keys; only two families are built inside a script, from the prefixes here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def lease_number(kind: LeaseKind, ident: str) -> str:
 
 
 def lease_index(kind: LeaseKind) -> str:
-    """Ids that were leased at some time; entries without a living lease are dropped on reading."""
+    """Ids that were ever leased; entries without a current lease are dropped on reading."""
     return f"{ROOT}:leases:v1:{kind}"
 
 

@@ -21,7 +21,7 @@ COUNTER_TTL_S = 7 * 24 * 3600
 def acquire_lease(kind: LeaseKind, id: str, token: str, ttl_ms: int, holder: str) -> Call[Fence | None]:
     """Take the lease of ``id`` for ``ttl_ms``; None while another token holds it.
 
-    For branches ``id`` is ``BranchKey.id``. ``holder`` is shown to people, nothing depends on it.
+    For branches ``id`` is ``BranchKey.id``. ``holder`` is only shown to people.
     """
 
     def decode(reply: Any) -> Fence | None:
@@ -37,7 +37,7 @@ def acquire_lease(kind: LeaseKind, id: str, token: str, ttl_ms: int, holder: str
 
 
 def renew_lease(kind: LeaseKind, id: str, fence: Fence, ttl_ms: int) -> Call[bool]:
-    """Extend it; False when it is another's or ran out: stop at once."""
+    """Extend it; False when another holds it or it ran out: stop at once."""
     return Call(
         script="renew_leases",
         keys=(keys.lease(kind, id),),
@@ -47,7 +47,7 @@ def renew_lease(kind: LeaseKind, id: str, fence: Fence, ttl_ms: int) -> Call[boo
 
 
 def renew_leases(kind: LeaseKind, held: Mapping[str, Fence], ttl_ms: int) -> Call[list[str]]:
-    """Extend several at once; answers the ids of those that are another's or ran out: stop those."""
+    """Extend several at once; returns the ids of those that are lost or ran out: stop those."""
     return Call(
         script="renew_leases",
         keys=tuple(keys.lease(kind, id) for id in held),
@@ -57,7 +57,7 @@ def renew_leases(kind: LeaseKind, held: Mapping[str, Fence], ttl_ms: int) -> Cal
 
 
 def release_lease(kind: LeaseKind, id: str, fence: Fence) -> Call[bool]:
-    """Give it up. A branch is rather released with ``release_branch``, which also sets its due time."""
+    """Give it up. For a branch use ``release_branch``, which also sets its due time."""
     return Call(
         script="release_lease",
         keys=(keys.lease(kind, id), keys.lease_index(kind)),

@@ -96,13 +96,13 @@ class Limits:
 
 
 class AppendStatus(StrEnum):
-    """What an append script answered."""
+    """The reply of an append script."""
 
     OK = "ok"
     DUPLICATE = "duplicate"
     """The same append id is stored already: an earlier try arrived."""
     FENCED = "fenced"
-    """The target's lease is another's: end without draining."""
+    """Another holds the target's lease: end without draining."""
     CURSOR_MISMATCH = "cursor-mismatch"
     EPOCH_MISMATCH = "epoch-mismatch"
     FULL = "full"
@@ -227,7 +227,7 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The durable record of a settlement; what status, history and metrics are made of."""
+    """The durable record of a settlement, from which status, history and metrics are made."""
 
     id: str
     kind: OutcomeKind
@@ -255,7 +255,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ReplayWish:
-    """Raise ``wanted`` of a scope, parked under a reason or for a while (J14)."""
+    """Raise ``wanted`` of a scope, parked under a reason or for a time (J14)."""
 
     scope: Scope
     parked_reason: str = ""
@@ -348,7 +348,7 @@ class PathVerdict:
     total_issues: int = 0
     checked_ms: int = 0
     remarks: tuple[str, ...] = ()
-    """What people should know although the folder is accepted."""
+    """Remarks on an accepted folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +367,7 @@ class SkippedObject:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What of a target is deliberately not written: bounded, `more` counts what was left out."""
+    """The objects of a target that are deliberately not written: bounded, `more` counts the rest."""
 
     objects: tuple[SkippedObject, ...] = ()
     more: int = 0
@@ -375,7 +375,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class TargetLook:
-    """What the watcher that holds a target looks at every few seconds."""
+    """What the watcher that holds a target reads every few seconds."""
 
     gate: Gate | None
     marks: Mapping[Scope, Marks]
@@ -384,7 +384,7 @@ class TargetLook:
 
 @dataclass(frozen=True, slots=True)
 class BranchHealth:
-    """What the writer last met on a branch."""
+    """How the writer's last attempt on a branch went."""
 
     ok: bool
     reason: str = ""

@@ -13,7 +13,7 @@ from reverser.store.codec import hash_items
 
 
 def heartbeat(kind: str, id: str, info: Mapping[str, object], ttl_s: int) -> Call[None]:
-    """Say that a process lives, for ``ttl_s`` seconds, with plain values about it (no secrets)."""
+    """Report that a process is alive, for ``ttl_s`` seconds, with plain values about it (no secrets)."""
     return Call(
         script="heartbeat",
         keys=(keys.process(kind, id), keys.process_index(kind)),
@@ -42,5 +42,5 @@ def time_ms() -> Call[int]:
 
 
 def publish(topic: str, payload: str = "") -> Call[None]:
-    """Hint to whoever listens; nothing may depend on its arrival."""
+    """Send a hint to all listeners; nothing may depend on its arrival."""
     return Call(command=("PUBLISH", keys.hint(topic), payload), decode=nothing)

@@ -1,10 +1,10 @@
-"""Answers by which a server says that it runs but takes nothing now, as an outage and not as a mistake.
+"""Replies of a Redis that runs but accepts no writes now, treated as an outage and not as a mistake.
 
-A disk that is full (MISCONF), memory that is (OOM), replicas that are away (NOREPLICAS), a server that is no
-primary any more (READONLY): each passes without anybody changing a line here, and everything that was refused
-may be sent again. The library knows the first and the third only as a wrong command, which would end Celery's
-consumer and whoever trusts that a wrong command is a bug. So each becomes a lost connection, by its code; the
-store and Celery wait for both alike. The library finds the class of a code in a table; ours is added there.
+A full disk (MISCONF), exhausted memory (OOM), missing replicas (NOREPLICAS), a server that is no longer the
+primary (READONLY): each passes without a change of code, and everything that was refused may be sent again.
+The library treats the first and the third as a wrong command, which would end Celery's consumer and every
+caller that takes a wrong command for a bug. So each becomes a lost connection, by its code; the store and
+Celery wait for both alike. The library looks up the class of a code in a table; ours are added there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class DiskRefusedError(ConnectionError):
 
 
 class ReplicasMissingError(ConnectionError):
-    """Fewer replicas are there than the server must have to take writes."""
+    """Fewer replicas are connected than the server needs to accept writes."""
 
 
 class MemoryRefusedError(OutOfMemoryError, ConnectionError):
@@ -35,9 +35,9 @@ REFUSALS: dict[str, type[ConnectionError]] = {
     "OOM": MemoryRefusedError,
     "READONLY": NoPrimaryError,
 }
-"""What stands for each code."""
+"""The class for each code."""
 
 
 def install() -> None:
-    """Have every client of this process raise them."""
+    """Make every client of this process raise them."""
     BaseParser.EXCEPTION_CLASSES.update(REFUSALS)

@@ -137,7 +137,7 @@ def pending_requests(cursor: int) -> Call[tuple[int, list[str]]]:
 
 
 def withdraw_attach(request_uid: str) -> Call[bool]:
-    """The CommitRequest is gone: its attach binds to nothing any more, unless its window is closed already.
+    """The CommitRequest is gone: its attach no longer binds to a window, unless its window is closed already.
 
     True when there was an attach without an outcome.
     """

@@ -67,7 +67,7 @@ def _marks(target_uid: str, reply: Any) -> dict[Scope, Marks]:
 
 
 def look_at_targets(target_uids: Sequence[str]) -> Call[list[TargetLook]]:
-    """Gate, marks and skipped objects of these targets in one question: they are asked for all the time."""
+    """Gate, marks and skipped objects of these targets in one call: they are read all the time."""
 
     def decode(uid: str, reply: Any) -> TargetLook:
         gate, marks, skipped = reply
@@ -140,7 +140,7 @@ def wake_target(target_uid: str) -> Call[None]:
 
 
 def write_gate(target_uid: str, gate: Gate) -> Call[None]:
-    """Say whether a target may stream and be planned (J21). Hints ``gate`` and ``target:<uid>``."""
+    """Record whether a target may stream and be planned (J21). Hints ``gate`` and ``target:<uid>``."""
     return Call(
         script="write_gate",
         keys=(keys.GATES,),
@@ -223,7 +223,7 @@ def read_path_verdict(target_uid: str) -> Call[PathVerdict | None]:
 
 
 def write_skipped(target_uid: str, skipped: Skipped) -> Call[None]:
-    """What of a target the writer deliberately does not write."""
+    """The objects of a target that the writer deliberately does not write."""
     return Call(
         script="write_record",
         keys=(keys.target_part(target_uid, "path"),),
@@ -325,7 +325,7 @@ def read_holds(target_uid: str) -> Call[dict[Scope, Hold]]:
 
 
 def release_hold(target_uid: str, outcome_id: str) -> Call[bool]:
-    """A person let the held outcome go (J23): its scope replays without the brake. False: no such hold."""
+    """A person released the held outcome (J23): its scope replays without the brake. False: no such hold."""
     return Call(
         script="release_hold",
         keys=(
@@ -339,5 +339,5 @@ def release_hold(target_uid: str, outcome_id: str) -> Call[bool]:
 
 
 def forget_target(target_uid: str) -> Call[None]:
-    """Drop everything that is kept for a target which is gone and settled. Cursors age out by themselves."""
+    """Drop everything that is kept for a target which is gone and settled. Cursors expire on their own."""
     return Call(command=("DEL", *(keys.target_part(target_uid, part) for part in FORGOTTEN)), decode=nothing)

@@ -1,9 +1,9 @@
 """How a repository is reached: which Secrets and ConfigMaps are read, in which order, and what they say.
 
 The readiness check waits on an event loop and the writer on a thread, but both must read the very same
-objects and judge them alike: a provider that is shown as Ready on other evidence than the writer's would
-lie. So the reading is a generator that both drive: it asks for one object at a time and is sent its data.
-What an earlier source settles is not asked for, so an object that nobody needs cannot fail anything.
+objects and judge them alike: a provider must not be shown as Ready on other evidence than the writer's. So
+the reading is a generator that both drive: it yields one object to read at a time and is sent its data. What
+an earlier source settles is not read, so an object that nobody needs cannot fail anything.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read_access(
     """Reads a provider's access. ``default_hosts`` names the ConfigMap with the installation's host keys
     (empty: there is none).
 
-    Raises ConfigInvalid (URL), SecretMissing and SecretMalformed; what a driver meets is thrown through.
+    Raises ConfigInvalid (URL), SecretMissing and SecretMalformed; a driver's own errors pass through.
     """
     url = parse_repository_url(provider.url)
     credentials = ANONYMOUS

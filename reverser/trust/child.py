@@ -1,14 +1,14 @@
 """Child processes that always end: deadlines, process groups, and death with the parent.
 
-Git and sops are foreign programs that talk to foreign servers, so a call may hang for ever, and a writer
-that is killed must not leave a push running behind its successor's back. Every child therefore leads its
-own process group, is killed as a group at its deadline or when it falls silent for too long, and asks the
-kernel to be killed when the thread that started it dies. Arguments are a list, never a shell string, and
-the environment is given whole: nothing is inherited.
+Git and sops are foreign programs that talk to foreign servers, so a call may hang forever, and a writer that
+is killed must not leave a push running beside its successor. Every child therefore leads its own process
+group, is killed as a group at its deadline or when it falls silent for too long, and asks the kernel to be
+killed when the thread that started it dies. Arguments are a list, never a shell string, and the environment
+is given whole: nothing is inherited.
 
 The request to the kernel is made by ``setpriv`` between us and the program. Making it between fork and exec
-would forbid the cheap kind of fork, and the other kind copies the page tables of a large worker each time
-(measured: 126 ms instead of 4 at 400 MB). Where there is no setpriv, that is still what happens.
+would rule out vfork, and a plain fork copies the page tables of a large worker each time (measured: 126 ms
+instead of 4 at 400 MB). Without setpriv, that is the fallback.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ChildTimeout(TransientError):
 
 
 class ChildAbandoned(TransientError):
-    """The answer of a child was no longer waited for, and it was killed."""
+    """Nobody waited for the child's answer any longer, and it was killed."""
 
 
 class ChildFailed(TransientError):

@@ -12,8 +12,7 @@ import resource
 
 
 def forbid_core_dumps() -> None:
-    """For this process and all it starts; harmless to repeat. Where the system does not let it, dumps stay
-    as they were."""
+    """For this process and all its children; harmless to repeat. Does nothing where the system forbids it."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     limit = 1 if hard == resource.RLIM_INFINITY else min(1, hard)
     with contextlib.suppress(OSError, ValueError):

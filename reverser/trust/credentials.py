@@ -87,7 +87,7 @@ class GitHubApp:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What https trusts and presents: PEM, empty where the system's defaults hold."""
+    """What https trusts and presents: PEM, empty for the system's defaults."""
 
     ca: bytes = b""
     client_cert: bytes = b""
@@ -129,7 +129,9 @@ def parse_credentials(data: Mapping[str, bytes], url: RepositoryUrl, *, secret: 
     credentials that cannot serve the URL's protocol.
     """
     reader = _Reader(data, secret or "of spec.secretRef")
-    tls = _tls(reader) if url.web else Tls()  # elsewhere these entries mean nothing, so none can be wrong
+    tls = (
+        _tls(reader) if url.web else Tls()
+    )  # for other schemes these entries mean nothing, so none can be wrong
     known_hosts = reader.first(("known_hosts",))[1]
     login = _login(reader, tls=tls, url=url)
     _check_scheme(reader, login, url)

@@ -1,9 +1,9 @@
-"""Keyed digests: telling that a sensitive object is unchanged without keeping it.
+"""Keyed digests: recognising an unchanged sensitive object without storing it.
 
-Ciphertext is random, so two sealings of one object differ, and re-sealing everything after each restart
-would rewrite every Secret in Git. A digest of the plain text tells that nothing changed; it is keyed, so
-that whoever reads the store cannot try passwords against it. The key itself never enters the store: it is
-a generated Secret in the command namespace, or a file that the owner alone can read.
+Ciphertext is random, so two sealings of one object differ, and re-sealing everything after each restart would
+rewrite every Secret in Git. A digest of the plain text shows that nothing changed; it is keyed, so that a
+reader of the store cannot test guesses against it. The key itself never enters the store: it is a generated
+Secret in the command namespace, or a file that the owner alone can read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One call to a forge's API over https, bounded as a whole.
 
-The address stands in a Secret, so whoever writes that Secret chooses the server: it may answer a byte at a
-time, for ever, and each read alone would stay within its time-out. So a timer ends the connection. Nothing
-that the server answers is a bug of ours, and no redirect is followed: it would carry the login elsewhere.
+The address comes from a Secret, so its author chooses the server: it may answer a byte at a time, forever,
+and each single read would stay within its time-out. So a timer ends the connection. Whatever the server
+answers is handled, and no redirect is followed: it would carry the login elsewhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LIMITED_WAIT, _LONGEST_WAIT = 60.0, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an API said. ``retry_after`` is the wait in seconds that it asked for, None where it did not."""
+    """The answer of an API. ``retry_after`` is the wait in seconds that it asked for, if any."""
 
     status: int
     body: bytes = b""
@@ -43,7 +43,7 @@ Call = Callable[[str, str, str, bytes], Answer]
 
 
 class _Bell:
-    """Ends the connections that are shown to it when its time is over."""
+    """Ends the connections registered with it when its time is over."""
 
     def __init__(self, seconds: float) -> None:
         self.rang = False

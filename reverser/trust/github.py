@@ -1,10 +1,10 @@
 """Installation tokens of a GitHub App, minted when needed and kept until shortly before they expire.
 
 A token lives for an hour; a push with one that expired in between fails with 401. So a token is used only
-while it has ten minutes left, and is forgotten when an operation with it fails. Tokens live in
-this process' memory alone. Where only the owner of an installation is known, it is looked up at each minting
-and not kept: an App that is removed and installed again has another id. What a server answers is foreign:
-whatever it is, it is no bug of ours.
+while it has ten minutes left, and is forgotten when an operation with it fails. Tokens live in this process'
+memory alone. Where only the owner of an installation is known, it is looked up at each minting and not kept:
+an App that is removed and installed again has another id. A server may answer anything: whatever it is, it is
+handled.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TokenSource:
         key = _cache_key(app)
         with self._lock:
             minting = self._minting[key]
-        with minting:  # whoever waits for one App's server is in nobody else's way
+        with minting:  # waiting for one App's server blocks nobody else
             with self._lock:
                 cached = self._tokens.get(key)
             if cached is not None and cached[1] - self._clock() > _MARGIN:
@@ -60,13 +60,13 @@ class TokenSource:
             return minted[0]
 
     def known(self, app: GitHubApp) -> SecretValue | None:
-        """The token that was minted last, without minting one."""
+        """The token that was minted last, if any; never mints one."""
         with self._lock:
             cached = self._tokens.get(_cache_key(app))
         return cached[0] if cached is not None else None
 
     def forget(self, app: GitHubApp) -> None:
-        """Mint anew next time: the token may have been refused."""
+        """Mint a new token next time: this one may have been refused."""
         with self._lock:
             self._tokens.pop(_cache_key(app), None)
 

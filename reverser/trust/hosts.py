@@ -1,9 +1,9 @@
 """Which SSH host keys to trust: three sources in order, and none means no connection.
 
-Trust on first use would let whoever stands in between at the first connection be trusted for ever, so
-keys are only ever taken from what a person put down: the credentials Secret, ``spec.knownHostsRef``, the
-installation's default ConfigMap. The first source with content wins. Content that is present but broken
-is an error, whatever flag is set: someone meant to pin keys.
+Trust on first use would trust an attacker in the middle of the first connection forever, so keys are only
+taken from what a person configured: the credentials Secret, ``spec.knownHostsRef``, the installation's
+default ConfigMap. The first source with content wins. Content that is present but broken is an error,
+whatever flag is set: someone meant to pin keys.
 """
 
 from __future__ import annotations

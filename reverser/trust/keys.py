@@ -1,4 +1,4 @@
-"""Private keys in every PEM dress people store them in.
+"""Private keys in every PEM format that people store them in.
 
 One loader serves SSH logins and commit signing: OpenSSH, PKCS#1, SEC1 and PKCS#8, with or without a
 passphrase, repaired for the damage that Secrets do (CRLF, missing final newline, blanks around).
@@ -38,7 +38,7 @@ def load_private_key(
         raise KeyUnusable("is not a PEM private key")
     try:
         key = _checked(_load(text, None))
-    except TypeError:  # cryptography's answer to an encrypted key without a passphrase
+    except TypeError:  # raised for an encrypted key without a passphrase
         if not passphrase:
             raise KeyUnusable("is encrypted, and there is no passphrase") from None
     else:

@@ -1,4 +1,4 @@
-"""What sealing counts. No labels: what is sealed is nobody's business."""
+"""Metrics of sealing. No labels: they would reveal what is sealed."""
 
 from __future__ import annotations
 

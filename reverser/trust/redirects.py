@@ -8,7 +8,7 @@ from typing import IO
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """For `urllib.request.build_opener`: a redirect is an answer like any other."""
+    """For `urllib.request.build_opener`: a redirect counts as the final answer."""
 
     def redirect_request(  # noqa: PLR0917 - the library's signature
         self,

@@ -1,9 +1,9 @@
 """Temporary folders that do not outlive a killed process for long.
 
-A process that ends in order removes its folders; one that is killed cannot. So each folder is locked by
-whoever made it, the kernel gives the lock back whatever way the process ends, and the first use by the next
-process removes every folder of the kind that nobody holds. A lock is not confused by process ids that are
-used again or belong to another container, and folders of other users are never touched.
+A process that ends normally removes its folders; one that is killed cannot. So each folder is locked by its
+creator, the kernel releases the lock however the process ends, and the first use by the next process removes
+every folder of the kind that nobody holds. Unlike a process id, a lock cannot be reused or belong to another
+container, and folders of other users are never touched.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def _make(prefix: str, place: Path) -> tuple[Path, int]:
         try:
             lock = _open(folder)
         except FileNotFoundError:
-            continue  # it was taken for an abandoned one before it was locked
-        with contextlib.suppress(OSError):  # without locks nobody takes it for abandoned
+            continue  # it was removed as abandoned before it was locked
+        with contextlib.suppress(OSError):  # without locks nobody removes it as abandoned
             fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():
             return folder, lock
@@ -69,6 +69,6 @@ def remove_abandoned(prefix: str, *, parent: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            continue  # somebody works in it
+            continue  # a living process holds it
         finally:
             os.close(lock)

@@ -36,13 +36,13 @@ _SEALED_VALUE = re.compile(
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _DEADLINE = 30.0
 _HANGS, _REST = 4, 30.0
-"""After so many deadlines in a row sops is left alone for so many seconds."""
+"""After this many deadlines in a row, sops is not run for this many seconds."""
 _CACHE_BYTES = 16 * 1024 * 1024
 _MOST_OUTPUT = 64 * 1024 * 1024
 """Bytes; far more than the largest object becomes, with a seal around each of its values."""
 _OTHER_READERS = ("kms", "gcp_kms", "azure_kv", "hc_vault", "pgp", "key_groups")
-"""Metadata of SOPS that names readers besides the age recipients."""
-# One Go process per document: collecting garbage or spreading over cores only costs in so short a life.
+"""SOPS metadata that names readers besides the age recipients."""
+# One short-lived Go process per document: garbage collection and more cores would only cost time.
 _ENVIRONMENT = {"GOMAXPROCS": "1", "GOGC": "off", "GOMEMLIMIT": "256MiB"}
 
 
@@ -89,8 +89,8 @@ class Sealer:
         ``regex`` names the keys below which everything is sealed (``sealing_regex`` for types other than
         Secrets); ``scope`` keeps equal documents of different targets apart. Raises ConfigInvalid without
         recipients or without sops, ResourceRefused when the document cannot be sealed, ChildTimeout, and
-        ChildFailed when sops was killed or cannot be started now. A sops that hung several times in a row
-        is not waited for during a while: thousands of documents would each cost the deadline.
+        ChildFailed when sops was killed or cannot be started now. After sops hung several times in a row it
+        is not run for a while: thousands of documents would each cost the deadline.
         """
         wanted = sorted(set(recipients))
         if not wanted:
@@ -147,7 +147,7 @@ class Sealer:
 
 
 def _escaped(plain: bytes) -> bytes:
-    """JSON that YAML readers take: they refuse characters which JSON lets stand as they are."""
+    """JSON that YAML readers accept: they refuse characters that JSON allows unescaped."""
     if not plain.startswith(b"{"):
         return plain
     text = plain.decode("utf-8", "replace")

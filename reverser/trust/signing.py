@@ -1,8 +1,8 @@
 """SSH signatures over commits, as ``git verify-commit`` reads them.
 
-The signature format (SSHSIG) is small and fixed, so it is built here: no child process sees the key, and
-no file holds it. Keys are ed25519, ECDSA or RSA; RSA signs with SHA-512 alone, because the signature's
-older form is refused by every current verifier.
+The signature format (SSHSIG) is small and fixed, so it is built here: no child process sees the key, and no
+file holds it. Keys are ed25519, ECDSA or RSA; RSA signs with SHA-512 only, because every current verifier
+refuses the older form of the signature.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Secret values that do not print themselves, and text that has been rid of them.
+"""Secret values that do not print themselves, and text with secrets redacted.
 
-A value that reaches a log line, an exception or a status is public for ever, so secrets travel in a type
-whose every textual form is a mask, and foreign text (a server's words) passes ``redact`` first.
+A value that reaches a log line, an exception or a status stays public forever, so secrets travel in a type
+whose every textual form is a mask, and foreign text (a server's output) passes ``redact`` first.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def redact(text: str, secrets: Iterable[SecretValue] = (), *, limit: int = 1024)
 
 
 def _forms(raw: bytes) -> set[str]:
-    """How a value may stand in text; empty for one that is too short to be told from chance."""
+    """How a value may appear in text; empty for one too short to be distinguished from coincidence."""
     if len(raw) < 4:
         return set()
     plain = raw.decode("utf-8", "replace")
