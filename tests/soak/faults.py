@@ -63,6 +63,10 @@ class Injector:
         """The API path of an object that only this class changes."""
         return self._space.path("gizmos", "canary", group=GROUP)
 
+    def touch(self, value: str) -> None:
+        """Change the object at ``canary``, also while the API server comes back."""
+        _insist(lambda: self._space.kube.patch(self.canary, {"spec": {"v": value}}))
+
     def possible(self, step: Step) -> bool:
         """Whether this machine allows it."""
         return step.fault not in self._fleet.machine.missing
@@ -167,7 +171,7 @@ class Injector:
         time.sleep(STRUCK_SECONDS)
         began = time.monotonic()
         value = f"{step.fault.word}-{time.time_ns()}"
-        _insist(lambda: space.kube.patch(self.canary, {"spec": {"v": value}}))
+        self.touch(value)
         until(
             lambda: value.encode() in (space.git.read(space.file("canary", f"{GROUP}/gizmos")) or b""),
             f"a change after '{step.fault}' is in Git",

@@ -128,6 +128,11 @@ class Episode:
         return not faults & (HISTORY_BREAKING | BREAKING_ONE.get(resource, frozenset()))
 
     @property
+    def breaking(self) -> bool:
+        """Whether a watch may be behind a gap after it."""
+        return not all(self.exact(resource) for resource in ("configmaps", *BREAKING_ONE))
+
+    @property
     def may_repeat(self) -> bool:
         """Whether states may come into Git a second time."""
         return any(step.fault in MAY_REPEAT for step in self.steps)
