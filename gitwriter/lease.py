@@ -15,8 +15,8 @@ from reverser.store.model import BranchKey, Fence, LeaseKind
 
 logger = logging.getLogger(__name__)
 
-LEASE_MS = 15_000
-RENEW_SECONDS = 4.0
+LEASE_MS = 12_000
+RENEW_SECONDS = 3.0
 
 
 class BranchLease:

@@ -16,6 +16,7 @@ from typing import Any
 from celery import Celery, signals
 from celery.apps.worker import install_worker_term_handler  # type: ignore[attr-defined]
 from celery.exceptions import SecurityWarning
+from kombu.transport.virtual import Channel
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
 
@@ -30,6 +31,10 @@ warnings.filterwarnings("ignore", category=SecurityWarning)
 _CHATTY = ("celery.apps.worker", "celery.worker.consumer", "celery.bootsteps", "celery.beat")
 
 forbid_core_dumps()
+
+# A hint that is not restored is sent again within seconds; restoring one over a connection that is lost ends
+# the whole worker with an AttributeError.
+Channel.do_restore = False
 
 app = Celery("reverser")
 app.config_from_object("django.conf:settings", namespace="CELERY")
