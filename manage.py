@@ -9,6 +9,7 @@ import sys
 from typing import NoReturn
 
 OLDEST = (3, 11)
+ASKS_FOR_HELP = ([], ["help"], ["--help"], ["-h"])
 OWN = frozenset({"reverser", "webhooks", "watchers", "gitwriter"})
 
 
@@ -39,6 +40,11 @@ def _run() -> int:
 
     forbid_core_dumps()
     try:
+        if sys.argv[1:] in ASKS_FOR_HELP:
+            from reverser.management.overview import overview
+
+            sys.stdout.write(overview())
+            return 0
         apply_setting_flags(sys.argv, os.environ)
         from django.core.management import execute_from_command_line
 

@@ -56,7 +56,9 @@ def database_check() -> str:
             cursor.execute("SELECT 1 FROM history_projectorposition LIMIT 1")
             cursor.fetchall()
     except DatabaseError:
-        return "the history database cannot be read; check REVERSER_DATABASE_URL and run manage.py migrate"
+        return (
+            "the history database cannot be read; see REVERSER_DATABASE_URL, run manage.py prepare_database"
+        )
     finally:
         connection.close()
     return ""

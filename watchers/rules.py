@@ -91,7 +91,9 @@ def _select(
     grouped = [r for r in scoped if _listed(r.resource.group, entry.api_groups)]
     chosen = [r for r in grouped if _listed(r.resource.version, entry.api_versions)]
     if not chosen:
-        return (), _explain(selector, entry, _Filtered(named, live, scoped, grouped), namespaced=namespaced)
+        hint = "" if named else _meant(selector, registry)
+        left = _Filtered(named, live, scoped, grouped, hint)
+        return (), _explain(selector, entry, left, namespaced=namespaced)
     groups = sorted({r.resource.group for r in chosen})
     if not wildcard and not entry.api_groups and len(groups) > 1:
         names = ", ".join(group or "core" for group in groups)
@@ -156,6 +158,21 @@ class _Filtered:
     live: Sequence[TypeRecord]
     scoped: Sequence[TypeRecord]
     grouped: Sequence[TypeRecord]
+    hint: str = ""
+    """What was probably meant, where nothing has that name."""
+
+
+def _meant(selector: str, registry: Registry) -> str:
+    """The plural of a type that is named by its kind, singular, short name or with its group."""
+    plurals = sorted(
+        {
+            resource.resource
+            for resource in (record.resource for record in registry.live)
+            if selector == f"{resource.resource}.{resource.group}"
+            or any(selector == name.lower() for name in resource.names)
+        }
+    )
+    return f"; did you mean {' or '.join(plurals)}?" if plurals else ""
 
 
 def _explain(selector: str, entry: Rule, left: _Filtered, *, namespaced: bool) -> Explanation:
@@ -163,7 +180,9 @@ def _explain(selector: str, entry: Rule, left: _Filtered, *, namespaced: bool) -
     if selector == "*":
         return Explanation(selector, "NothingServed", "no followable type matches this entry")
     if not left.named:
-        return Explanation(selector, "NotServed", f"the API server serves no resource named {selector}")
+        return Explanation(
+            selector, "NotServed", f"the API server serves no resource named {selector}{left.hint}"
+        )
     if not left.live:
         record = next((r for r in left.named if _listed(r.resource.group, entry.api_groups)), left.named[0])
         reason = "Denied" if record.reason is Reason.DENIED else "NotFollowable"
@@ -173,7 +192,7 @@ def _explain(selector: str, entry: Rule, left: _Filtered, *, namespaced: bool) -
         fix = "a ClusterWatchRule with scope Cluster" if namespaced else "scope Namespaced, or a WatchRule"
         return Explanation(selector, "ScopeMismatch", f"{selector} is {scope}; select it with {fix}")
     if not left.grouped:
-        groups = ", ".join(sorted({r.resource.group or "core" for r in left.scoped}))
+        groups = ", ".join(sorted({r.resource.group or 'core (written "")' for r in left.scoped}))
         return Explanation(
             selector, "GroupMismatch", f"{selector} is served by {groups}, not by the groups named"
         )

@@ -1,8 +1,8 @@
 """The checks of the controllers against the world outside their specs: Secrets, keys, the remote.
 
-This is the only module of the controllers that knows how credentials are read and how a remote is asked;
-it uses exactly the readers that the writer uses. Nothing read here is kept: a Secret is read again at
-each pass, and only the fact that a listing succeeded under the same versions is remembered for a while.
+The only module of the controllers that reads credentials and contacts a remote; it uses exactly the readers
+that the writer uses. Nothing read here is kept: a Secret is read again at each pass, and only the fact that a
+listing succeeded under the same versions is remembered for a while.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from reverser.trust.urls import parse_repository_url
 
 _log = logging.getLogger(__name__)
 REMOTES = 8
-"""Remotes that are asked at the same time."""
+"""Remotes that are contacted at the same time."""
 SENSITIVE = ("secrets",)
-"""Types judged here; those that the operator adds are judged at write time (sheet L5)."""
+"""Types judged here; those that the operator adds are judged at write time."""
 
 
 class CheckSettings(Protocol):
@@ -95,7 +95,7 @@ class Checks:
         return "; ".join(f"spec.{problem}" for problem in problems)
 
     async def check_encryption(self, target: GitTarget) -> EncryptionReport:
-        """Sheet 4.6."""
+        """The encryption gate; see ``AgeGate``."""
         return await self._age.check(target)
 
     def keep_targets(self, uids: Set[str]) -> None:
@@ -108,7 +108,7 @@ class Checks:
             del self._listed[uid]
 
     async def check_provider(self, provider: GitProvider) -> ProviderReport:
-        """Sheet 3.1: the first failure ends it. Raises TransientError where the API server cannot tell."""
+        """The steps of ``Step`` up to the first failure. Raises TransientError without an API server."""
         if problem := self._config_problem(provider):
             return ProviderReport(ProviderFindings(Step.CONFIG, *problem))
         key = ""
@@ -174,12 +174,13 @@ class Checks:
         self._listed.pop(uid, None)
         try:
             refs = await self._remotes.run(partial(list_remote, access.remote))
-        except SecretMalformed as error:  # only a server can tell, of the key of an App
+        except SecretMalformed as error:  # only GitHub can judge the key of an App
             named = SecretMalformed(f"Secret '{provider.secret_name}' malformed: {error}")
             return _stopped(Step.CREDENTIALS, named, key, happenings)
         except (TransientError, StalledError) as error:
             secret = f", Secret '{provider.secret_name}'" if provider.secret_name else ""
-            message = f"Failed to connect to repository: {error}; check spec.url{secret} and the network"
+            said = str(error).rstrip(".")
+            message = f"Failed to connect to repository: {said}; check spec.url{secret} and the network"
             failed = ProviderFindings(Step.CONNECTION, "ConnectionFailed", message, key)
             return ProviderReport(failed, None, happenings)
         refused = await self._remotes.run(partial(_push_refused, access.remote))
@@ -189,7 +190,7 @@ class Checks:
 
 
 def _push_refused(remote: Remote) -> str:
-    """What the remote said to a push that changes nothing; empty where it gave no answer, too."""
+    """The remote's refusal of a trial push; empty when permitted, or when it did not answer."""
     try:
         return refused_push(remote)
     except (TransientError, StalledError) as error:

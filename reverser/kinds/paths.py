@@ -22,11 +22,11 @@ def path_problem(path: str) -> str:
     elif "\\" in text:
         problem = "contains a backslash; separate folders with '/'"
     elif _CONTROL.search(text):
-        problem = "contains a control character"
+        problem = "contains a control character; leave it out"
     elif ".." in text.split("/"):
-        problem = "contains a '..' segment"
+        problem = "contains a '..' segment; name a folder below the repository root"
     elif ".git" in (part.lower() for part in text.split("/")):
-        problem = "contains a '.git' segment"
+        problem = "contains a '.git' segment; choose another folder"
     else:
         try:
             text.encode()

@@ -72,7 +72,10 @@ def resolve_recipients(
 
 
 def _checked_recipient(text: str, index: int) -> str:
-    problem = ConfigInvalid(f"invalid age recipient in age.recipients.publicKeys[{index}]")
+    problem = ConfigInvalid(
+        f"invalid age recipient in age.recipients.publicKeys[{index}]; write the age1... line of an X25519 "
+        "key as age-keygen prints it"
+    )
     if not _RECIPIENT.fullmatch(text):
         raise problem
     try:
@@ -105,7 +108,9 @@ def _public_of(entry: bytes, where: str) -> str:
     try:
         return str(pyrage.x25519.Identity.from_str(lines[0]).to_public())
     except pyrage.IdentityError:
-        raise ConfigInvalid(f"{where} holds a damaged AGE-SECRET-KEY identity") from None
+        raise ConfigInvalid(
+            f"{where} holds a damaged AGE-SECRET-KEY identity; put the line of age-keygen there, whole"
+        ) from None
 
 
 def holds_key_of(values: Iterable[bytes], recipients: Iterable[str]) -> bool:

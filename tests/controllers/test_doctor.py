@@ -25,6 +25,8 @@ from reverser.controllers.doctor.cluster import (
 from reverser.controllers.doctor.data import audit_lags, judge_lag
 from reverser.controllers.doctor.examine import examine
 from reverser.controllers.doctor.findings import Finding, Level, exit_code, good, note, problem, render
+from reverser.controllers.doctor.remotes import check_target
+from reverser.kinds.parse import parse_git_target
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.kube.sync import Kube
 from reverser.management import roles
@@ -245,6 +247,51 @@ def test_a_broken_installation_is_examined_to_the_end(
     found = [f for f in run(kube, sandbox, None) if f.level is Level.PROBLEM]
     assert {f.area for f in found} >= {"definitions", "redis", "provider", "target"}
     assert all(f.remedy for f in found)
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        ("EncryptionConfigured", "failed to fetch encryption secret shop/age: create it"),
+        ("Validated", "spec.path '../x' contains a '..' segment"),
+    ],
+)
+def test_a_closed_gate_is_told_in_its_own_words(gate: str, message: str) -> None:
+    """The gate says what to do; Stalled, which names only the gate, is not what is shown."""
+    closed = parse_git_target(
+        {
+            "metadata": {"name": "gt", "namespace": "shop", "uid": "u", "generation": 1},
+            "spec": {"providerRef": {"name": "gp"}, "branch": "main", "path": "live"},
+            "status": {
+                "observedGeneration": 1,
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "X", "message": "gate failed"},
+                    {"type": "Stalled", "status": "True", "reason": "X", "message": "gate failed"},
+                    {"type": gate, "status": "False", "reason": "Y", "message": message},
+                ],
+            },
+        }
+    )
+    found = [f for f in check_target(closed, {"shop/gp": provider()}, {}) if f.level is Level.PROBLEM]
+    assert [f.text for f in found] == [f"shop/gt: X: {message}"]
+
+
+@pytest.mark.django_db
+def test_the_remedy_fits_the_fault(kube: Kube, sandbox: SandboxServer, tmp_path: Path) -> None:
+    """A URL that cannot work and a Secret that is missing are no matter of the network."""
+    configured(kube, f"file://{tmp_path}/gone.git")
+    for name, spec in (("typo", {"url": "htps://a.test/x"}), ("absent", {"secretRef": {"name": "no"}})):
+        body = {
+            "apiVersion": "configbutler.ai/v1alpha3",
+            "kind": "GitProvider",
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"url": "https://a.test/x", "allowedBranches": ["main"], **spec},
+        }
+        kube.create(own_path("gitproviders", namespace="shop"), body)
+    found = [f for f in run(kube, sandbox, None) if f.area == "provider" and f.level is Level.PROBLEM]
+    remedies = {f.text.partition(":")[0]: f.remedy for f in found}
+    assert remedies["shop/typo"] == remedies["shop/absent"] == "correct what the message names"
+    assert "network" in remedies["shop/gp"]
 
 
 def _doctor(kubeconfig: Path, state: Path) -> subprocess.CompletedProcess[str]:

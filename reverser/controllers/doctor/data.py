@@ -48,7 +48,8 @@ def check_database() -> Finding:
             "database", f"it does not answer: {error}", "start it, or correct REVERSER_DATABASE_URL"
         )
     if pending:
-        return problem("database", f"{len(pending)} migration(s) are missing", "run `manage.py migrate`")
+        remedy = "run `manage.py prepare_database`; `up` does it by itself"
+        return problem("database", f"{len(pending)} migration(s) are missing", remedy)
     return good("database", f"{connection.vendor} answers and is current")
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from gitwriter.git.probe import refused_push
 from gitwriter.git.repository import list_remote
 from gitwriter.sources import Sources
-from reverser.controllers.conditions import READY, STALLED, TRUE, find
+from reverser.controllers.conditions import FALSE, READY, STALLED, TRUE, find
 from reverser.controllers.doctor.findings import Finding, good, note, problem
-from reverser.errors import ReverserError
+from reverser.errors import ReverserError, StalledError
 from reverser.kinds.branches import branch_allowed
 from reverser.kinds.model import GitProvider, GitTarget
 
@@ -26,8 +26,7 @@ def check_provider(provider: GitProvider, sources: Sources) -> Iterator[Finding]
         remote = sources.remote(provider)
         refs = list_remote(remote)
     except ReverserError as error:
-        remedy = "check spec.url, the Secret of spec.secretRef and the network between here and the remote"
-        yield problem(area, f"{name}: {error}", remedy)
+        yield problem(area, f"{name}: {error}", _remedy(error))
         return
     yield good(area, f"{name}: {provider.url} answers with {len(refs.branches)} branch(es)")
     try:
@@ -72,7 +71,8 @@ def check_target(
             "check that a watcher runs (`manage.py up` or `watch`) and leads",
         )
     elif stalled is not None and stalled.status == TRUE:
-        yield problem(area, f"{name}: {stalled.reason}: {stalled.message}", "do what the message says")
+        text = f"{name}: {stalled.reason}: {_closed_gate(target) or stalled.message}"
+        yield problem(area, text, "do what the message says")
     elif ready.status != TRUE:
         yield note(area, f"{name}: {ready.reason}: {ready.message}")
     else:
@@ -80,6 +80,22 @@ def check_target(
     yield from _domain(target)
     if target.meta.uid not in holders:
         yield note(area, f"{name}: no watcher holds it now")
+
+
+def _remedy(error: ReverserError) -> str:
+    """A fault of the spec or of a Secret names what is wrong itself; anything else lies on the way."""
+    if isinstance(error, StalledError) and error.reason != "ConnectionFailed":
+        return "correct what the message names"
+    return "check spec.url, the Secret of spec.secretRef and the network between here and the remote"
+
+
+def _closed_gate(target: GitTarget) -> str:
+    """What the gate that stalls a target says: Stalled gives only its reason. Empty when gates are open."""
+    for kind in ("Validated", "EncryptionConfigured"):
+        gate = find(target.conditions, kind)
+        if gate is not None and gate.status == FALSE:
+            return gate.message
+    return ""
 
 
 def _domain(target: GitTarget) -> Iterable[Finding]:

@@ -60,7 +60,10 @@ class Command(BaseCommand):
         try:
             self._save(wish, options["wait"])
         except KubeNotFound as error:
-            raise CommandError(f"{error}; is the name right, and are the CRDs installed?") from error
+            raise CommandError(
+                f"GitTarget {wish.namespace}/{wish.target} is not found; is the name right, and are the "
+                "definitions installed (`manage.py doctor`)?"
+            ) from error
         except ReverserError as error:
             raise CommandError(str(error)) from error
 
