@@ -9,7 +9,7 @@ import sys
 from typing import NoReturn
 
 OLDEST = (3, 11)
-ASKS_FOR_HELP = ([], ["help"], ["--help"], ["-h"])
+ASKS_FOR_HELP: tuple[list[str], ...] = ([], ["help"], ["--help"], ["-h"])
 OWN = frozenset({"reverser", "webhooks", "watchers", "gitwriter"})
 
 
