@@ -379,6 +379,10 @@ def locate(
     for ref in inventory.lookup(key.group, key.kind, key.name):
         if not namespaced:
             return ref, None
+        if inventory.is_ambiguous(ref):
+            if any(found == key.namespace for found, _source in inventory.context.namespaces(ref.path)):
+                return ref, None
+            continue
         namespace = inventory.effective_namespace(ref)
         if namespace == key.namespace:
             return ref, None

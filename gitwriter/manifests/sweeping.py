@@ -12,11 +12,13 @@ def absent_documents(inventory: Inventory, sweep: Sweep) -> Iterator[DocumentRef
     """Documents of the sweep's type and scope that the replay did not see, in path order.
 
     A namespaced document whose namespace is unknown is never swept, nor is one whose own namespace the build
-    replaces: it may stand for another object.
+    replaces or that several builds put into different namespaces: it may stand for another object.
     """
     for ref in inventory.of_type(sweep.group, sweep.kind):
         namespace = inventory.effective_namespace(ref) if sweep.namespaced else ""
         if sweep.namespaced:
+            if inventory.is_ambiguous(ref):
+                continue
             if not namespace or sweep.scope_namespace not in (None, namespace):
                 continue
             if ref.fact.namespace not in ("", namespace):

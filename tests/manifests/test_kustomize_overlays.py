@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitwriter.manifests import Change, Inventory, MemoryRepository, Policy, WritePlan, plan_writes
 
-from .folder import codes, config_map, delete, manifest, sweep, text, written
+from .folder import codes, config_map, delete, manifest, sweep, text, upsert, written
 from .kustomized import TILL, check_renders, deployment, rendered
 
 BASE = {
@@ -60,6 +60,7 @@ def test_overlay_deletes_an_inherited_object_by_a_patch() -> None:
     change = delete("Deployment", "till", "shop")
     made = overlay(change)
     assert list(written(made)) == ["deployment-till-delete.yaml", "kustomization.yaml"]
+    assert (written(made)["deployment-till-delete.yaml"] or "").startswith("$patch: delete\napiVersion: ")
     files = committed(made)
     assert rendered(files, "overlays/prod") == {}
     for again in (change, sweep("Deployment")):
@@ -95,6 +96,34 @@ def test_new_object_in_an_overlay() -> None:
         written(made)["kustomization.yaml"] or ""
     )
     assert all(not path.startswith("..") for path in made.files)
+
+
+def test_overlays_that_share_a_base_outside() -> None:
+    """Each overlay's object is compared with its own build; what is as live is no skip, and what is not is
+    never copied beside the builds.
+    """
+    for base in (TILL, TILL.replace("name: till\n", "name: till\n  namespace: old\n", 1)):
+        files = {
+            "base/kustomization.yaml": "resources: [till.yaml]\n",
+            "base/till.yaml": base,
+            "shops/north/kustomization.yaml": "namespace: north\nresources: [../../base]\n",
+            "shops/south/kustomization.yaml": "namespace: south\nresources: [../../base]\n",
+        }
+        spec = (deployment().body or {})["spec"]
+        live = [
+            upsert("Deployment", "till", "north", spec=spec),
+            upsert("Deployment", "till", "south", spec={**spec, "replicas": 5}),
+            sweep("Deployment", [("north", "till"), ("south", "till")]),
+        ]
+        made = plan_writes(MemoryRepository(text(files), "shops"), live, Policy())
+        assert codes(made) == ["unchanged", "write-fan-in", "unchanged"]
+        gone = plan_writes(
+            MemoryRepository(text(files), "shops"), [delete("Deployment", "till", "south")], Policy()
+        )
+        assert codes(gone) == ["write-escapes-scope"]
+        other = upsert("Deployment", "till", "east", spec=spec)
+        made = plan_writes(MemoryRepository(text(files), "shops"), [other], Policy())
+        assert list(written(made)) == ["east/apps/deployments/till.yaml"]
 
 
 def test_base_outside_the_repository_refuses() -> None:

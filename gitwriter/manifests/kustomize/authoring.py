@@ -85,6 +85,6 @@ def deletion_of(inventory: Inventory, ref: DocumentRef) -> Deletion | None:
     if path in inventory.files and not done:
         return None
     metadata = {"name": fact.name, **({"namespace": fact.namespace} if fact.namespace else {})}
-    document = {"$patch": "delete", "apiVersion": fact.api_version, "kind": fact.kind, "metadata": metadata}
+    document = {"apiVersion": fact.api_version, "kind": fact.kind, "metadata": metadata}
     edits = KustomizationEdits(overlay.path, overlay.directory, new_patches={posixpath.basename(path)})
-    return Deletion(path, render_document(document), edits, done)
+    return Deletion(path, b"$patch: delete\n" + render_document(document), edits, done)

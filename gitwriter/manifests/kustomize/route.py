@@ -109,7 +109,8 @@ class SourceRouter:
         return fields.load_mapping(self._read(ref.path), ref.fact.index)
 
     def _rendered(self, change: Upsert, ref: DocumentRef, source: dict[str, Any]) -> dict[str, Any]:
-        reach = self._inventory.context.reaches[ref.path][0]
+        reaches = self._inventory.context.reaches[ref.path]
+        reach = next((reach for reach in reaches if reach.namespace == change.namespace), reaches[0])
         if self._renderer is None:
             return self._modelled(change, ref, source)
         if reach.root in self.failures:
