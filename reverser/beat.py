@@ -1,11 +1,11 @@
 """The scheduler of beat: the database's, begun only once the database is there.
 
-The library reads its tables while it is being made, before any signal a program could wait in, and ends where
-they are missing. Here the health server is opened first and the database waited for, so that processes may
-start in any order.
+The library's scheduler reads its tables in its constructor, before any signal in which a program could wait,
+and fails where they are missing. Here the health server is opened first and the database waited for, so that
+processes may start in any order.
 
-Celery's answer to a signal is to save the schedule, for which it makes another scheduler while this one is
-still waiting. So a signal that comes meanwhile ends the process at once: there is nothing to save yet.
+On a signal Celery saves the schedule, for which it makes another scheduler while this one is still waiting.
+So a signal that comes meanwhile ends the process at once: there is nothing to save yet.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WaitingScheduler(DatabaseScheduler):  # type: ignore[misc]
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGINT end the process during the block, and mean what they meant after it."""
+    """During the block SIGTERM and SIGINT end the process; their handlers are restored after it."""
     known = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield

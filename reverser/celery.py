@@ -53,7 +53,7 @@ def _prepare_worker(**_arguments: Any) -> None:
 
 @signals.worker_ready.connect
 def _end_quietly(sender: Any, **_arguments: Any) -> None:
-    """SIGTERM as Celery handles it, without its line on standard output: that is no line of a log."""
+    """SIGTERM as Celery handles it, without its line on standard output, which is not a log line."""
     install_worker_term_handler(sender.controller, verbose=False)
 
 
@@ -77,8 +77,8 @@ def _drain_worker(**_arguments: Any) -> None:
 def _keep_logging(**_arguments: Any) -> None:
     """Logging is configured by the settings; Celery must not replace it.
 
-    What Celery tells about its own coming and going is no news to an operator, and a failed task's
-    traceback is enough once.
+    What Celery logs about its own start and stop is of no use to an operator, and a failed task's traceback
+    is needed only once.
     """
     if not logging.getLogger().isEnabledFor(logging.DEBUG):
         for name in _CHATTY:

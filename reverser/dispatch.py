@@ -55,12 +55,12 @@ class DueStore(Protocol):
 
 
 def worker_name() -> str:
-    """This worker as the leases of branches name it, so that what it writes is shown beside it."""
+    """The name of this worker in the leases of branches, so that what it writes is shown beside it."""
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def report(edge: DueStore, *, threads: int) -> None:
-    """Say that this worker lives and takes branches, for a few seconds. Raises StoreUnavailable."""
+    """Report for a few seconds that this worker is alive and takes branches. Raises StoreUnavailable."""
     edge.heartbeat(REPORT_KIND, worker_name(), {"threads": threads, "pid": os.getpid()}, REPORT_TTL_SECONDS)
 
 
@@ -174,7 +174,7 @@ class DispatchStep(_Loop):
 
     @staticmethod
     def _await_hint(hints: Hints) -> None:
-        """Until something is due, a poll's time at most. Hints that came together are one."""
+        """Wait until something is due, at most a poll interval. Hints that came together count once."""
         if hints.get(POLL_SECONDS) is not None:
             for _ in range(CLAIM_LIMIT):
                 if hints.get(0.0) is None:

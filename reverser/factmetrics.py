@@ -1,4 +1,4 @@
-"""The one counter of audit facts that two processes feed: web files them, watchers use them."""
+"""The counter of audit facts, shared by two processes: web files them, watchers use them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ COMMANDS_WITH_FLAGS = frozenset({"up", "demo", "watch", "serve", "doctor"})
 
 
 def add_setting_flags(parser: argparse.ArgumentParser | Any) -> None:
-    """Offer every setting as a flag; the value is taken over by ``apply_setting_flags``.
+    """Offer every setting as a flag; the value is applied by ``apply_setting_flags``.
 
     The usage line does not repeat all of them: it would fill the screen before the first word of help, and
     hide the message of a mistyped argument.

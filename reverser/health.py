@@ -1,8 +1,8 @@
 """Health, metrics and build information: in front of the web process's application, and on a small server of
 every other process.
 
-These addresses are answered before Django sees the request: a probe or a scrape names a pod by its address,
-which no list of allowed hosts can know, and must be answered while the application is busy.
+These addresses are answered before Django sees the request: a probe or a scrape addresses a pod by its IP,
+which no list of allowed hosts can contain, and must be answered while the application is busy.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _plain_metrics_closed = threading.Event()
 
 
 def close_plain_metrics() -> None:
-    """From now on the plain addresses of this process refuse the metrics: they are served over TLS."""
+    """From now on the plain addresses of this process refuse /metrics: it is served over TLS."""
     _plain_metrics_closed.set()
 
 

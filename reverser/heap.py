@@ -1,8 +1,8 @@
-"""Keeping the garbage collector away from what lives as long as the process.
+"""Excluding long-lived objects from garbage collection.
 
-A full collection walks every object that is alive. After a start those are mostly modules, classes and
-settings, a few hundred thousand that never go; walking them again and again held up all watches of a watcher,
-and all callers of a listener, for tens of milliseconds each time.
+A full collection walks every live object. After start-up those are mostly modules, classes and settings, a
+few hundred thousand that are never freed; each walk held up all watches of a watcher, and all callers of a
+listener, for tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ import gc
 
 
 def settle_heap() -> None:
-    """Call once a process has been set up: what is alive now is not looked at again."""
+    """Call once a process has been set up: what is alive now is not collected again."""
     gc.collect()
     gc.freeze()

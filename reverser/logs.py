@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-# One line per task or request is no news to an operator.
+# One line per task or request is of no use to an operator.
 _CHATTY = (
     "kombu",
     "amqp",

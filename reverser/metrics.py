@@ -12,7 +12,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 def registry() -> CollectorRegistry:
-    """What holds the current metrics."""
+    """The registry of the current metrics."""
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         shared = CollectorRegistry()
         MultiProcessCollector(shared)  # type: ignore[no-untyped-call]

@@ -1,9 +1,9 @@
-"""The same metrics for those who collect by OTLP: pushed to a collector, besides being scraped.
+"""The same metrics by OTLP: pushed to a collector, besides being scraped.
 
-OTLP over HTTP may be JSON, so what Prometheus would scrape is translated and posted with what is installed
-anyway: a second set of instruments could tell other numbers than the first. Names and labels stay those of
-the scrape, so alerts and dashboards are the same. A collector that does not answer costs nothing but the
-points of that time: sums are cumulative, and the next push carries them.
+OTLP over HTTP may be JSON, so what Prometheus would scrape is translated and posted without another library:
+a second set of instruments could report other numbers. Names and labels stay those of the scrape, so alerts
+and dashboards are the same. While a collector does not answer only the points of that time are lost: sums are
+cumulative, and the next push carries them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STARTED = time.time_ns()
 
 
 def resource(process: str) -> dict[str, str]:
-    """Who tells: attributes by OpenTelemetry's semantic conventions."""
+    """The sender: attributes by OpenTelemetry's semantic conventions."""
     return {
         "service.name": "gitops-reverser",
         "service.namespace": process,
@@ -47,8 +47,8 @@ def resource(process: str) -> dict[str, str]:
 def push_request(
     families: Iterable[Metric], about: dict[str, str], *, now_ns: int, started_ns: int = _STARTED
 ) -> dict[str, Any]:
-    """Metric families as the body of OTLP's ExportMetricsServiceRequest. Pure; whole numbers of 64 bits are
-    texts, as protobuf's JSON wants them, and what is no finite number is left out.
+    """Metric families as the body of OTLP's ExportMetricsServiceRequest. Pure; 64-bit integers are strings,
+    as protobuf's JSON requires, and non-finite numbers are left out.
     """
     times = {"startTimeUnixNano": str(started_ns), "timeUnixNano": str(now_ns)}
     found = [metric for family in families if (metric := _metric(family, times)) is not None]
@@ -107,7 +107,7 @@ def _attributes(values: dict[str, str]) -> list[dict[str, Any]]:
 
 
 class Exporter:
-    """Pushes the metrics of this process; an outage is told once, and its end."""
+    """Pushes the metrics of this process; an outage is logged once, and so is its end."""
 
     def __init__(self, endpoint: str, process: str) -> None:
         self._url = f"{endpoint.rstrip('/')}/v1/metrics"
@@ -115,7 +115,7 @@ class Exporter:
         self._failing = False
 
     def run(self, stop: threading.Event) -> None:
-        """Until ``stop``; once more at the end, so that the last sums arrive."""
+        """Push until ``stop``, and once more at the end, so that the last sums arrive."""
         while not stop.wait(PUSH_SECONDS):
             self.push()
         self.push()

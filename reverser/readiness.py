@@ -1,8 +1,8 @@
 """Named readiness checks, one list per process.
 
-``/healthz`` only says that the process answers. ``/readyz`` runs the checks in order and names the first
-that fails, so that a probe's log tells the reason. The Redis check latches: once it has answered, a blip
-must not empty a Service (requests fail one by one and are retried by their senders).
+``/healthz`` only says that the process answers. ``/readyz`` runs the checks in order and names the first that
+fails, so that a probe's log shows the reason. The Redis check latches: once Redis has answered, a short
+outage must not remove all pods from a Service (requests fail one by one and are retried by their senders).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Readiness:
 
 
 def latched(check: Check) -> Check:
-    """A check that is never asked again once it has passed."""
+    """A check that is not run again once it has passed."""
     passed = threading.Event()
 
     def asked() -> str:

@@ -12,7 +12,7 @@ SCHEDULE = {
 
 
 def ensure_schedule() -> None:
-    """Create or correct the rows; a person's switch ``enabled`` is left alone."""
+    """Create or correct the rows; the flag ``enabled`` is left as people set it."""
     for name, (task, seconds) in SCHEDULE.items():
         interval, _created = IntervalSchedule.objects.get_or_create(every=seconds, period=_SECONDS)
         PeriodicTask.objects.update_or_create(

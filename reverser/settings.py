@@ -21,7 +21,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 
 def _secret_key(config: Config) -> str:
-    """The configured key, else one generated once into the state directory (readable by the owner alone)."""
+    """The configured key, else one generated once into the state directory (readable by the owner only)."""
     if config.secret_key:
         return config.secret_key
     path = config.state_dir / "secret-key"
@@ -40,7 +40,7 @@ def _secret_key(config: Config) -> str:
 
 
 def _generated_key(path: Path) -> str:
-    """The key in ``path``, made where there is none; of several processes that start at once one makes it."""
+    """The key in ``path``, made where there is none, by one of the processes that start together."""
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         key = file.read()
@@ -94,7 +94,7 @@ def _sentinels(redis_url: str) -> Sentinels | None:
 
 
 def _check_addresses(config: Config) -> None:
-    """Every process names an address that cannot be used as what it is, before it starts anything."""
+    """Refuses unusable addresses before anything is started, in every process."""
     if config.redis_url and (problem := address_problem(config.redis_url)):
         raise SettingsInvalid([f"REVERSER_REDIS_URL: {problem}"])
 
@@ -186,7 +186,7 @@ if CONFIG.tls_proxy:
     SECURE_HSTS_SECONDS = 30 * 24 * 3600
     CSRF_TRUSTED_ORIGINS = [f"https://{host}" for host in ALLOWED_HOSTS if host != "*"]
 
-# Scripts are our own files. The admin alone adds 'unsafe-eval', which its theme's Alpine needs.
+# Scripts are our own files. Only the admin adds 'unsafe-eval', which its theme's Alpine needs.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
@@ -242,7 +242,7 @@ CELERY_BROKER_URL = _broker_url(CONFIG.broker_url or CONFIG.redis_url) or "memor
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_STORE_EAGER_RESULT = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# Without end: a missing broker shows in readiness, not as a process that is started again and again.
+# Retry forever: a missing broker shows in readiness, not as a process in a crash loop.
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 30, "socket_keepalive": True}
 CELERY_BROKER_TRANSPORT_OPTIONS |= _broker_options(CONFIG.broker_url or CONFIG.redis_url)

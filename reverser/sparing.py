@@ -1,6 +1,6 @@
-"""Keeps a line that repeats from flooding a log: so many of a kind in a while, then silence.
+"""Keeps repeating lines from flooding a log: a few of a kind in a period, then silence.
 
-What is not logged is no less true: whoever leaves a line out here shows the thing itself in a status.
+What is not logged must not be lost: callers that leave a line out show the same in a status.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Sparing:
         self._said: dict[Hashable, tuple[float, int]] = {}
 
     def left(self, kind: Hashable) -> int:
-        """How many lines of this kind may be logged now, with this one; 0 = be silent."""
+        """How many lines of this kind may be logged now, this one included; 0 = log nothing."""
         now = self._clock()
         with self._lock:
             if len(self._said) > _MOST_KINDS:

@@ -14,13 +14,13 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name="reverser.prove_consumption", ignore_result=True)
 def prove_consumption() -> None:
-    """Runs in the worker whose queue it was sent to; the watchdog looks at the trace it leaves."""
+    """Runs in the worker to whose queue it was sent; the watchdog checks the time it notes."""
     CONSUMPTION.note()
 
 
 @shared_task(name="reverser.sweep_journals", ignore_result=True)
 def sweep_journals() -> None:
-    """Wake every branch that has entries but no due time: the net under lost wake-ups."""
+    """Wake every branch that has entries but no due time: the safety net for lost wake-ups."""
     from reverser.wiring import store
 
     woken = store().sweep_journals()
@@ -30,7 +30,7 @@ def sweep_journals() -> None:
 
 @shared_task(name="reverser.forget_history", ignore_result=True)
 def forget_history() -> None:
-    """Delete history rows past their retention, and sessions that are over."""
+    """Delete history rows past their retention, and expired sessions."""
     from django.core.management import call_command
 
     from reverser.history.projector import forget_before, retention_limit

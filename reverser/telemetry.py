@@ -1,4 +1,4 @@
-"""Metrics beyond the plain address: over TLS to callers who may read them, and pushed by OTLP.
+"""Metrics beyond the plain address: over TLS to permitted callers, and pushed by OTLP.
 
 Both are off unless set. With a certificate, ``/metrics`` leaves the plain address, which probes keep: a
 caller then shows a certificate of the client CA, or, where none is set, a bearer token of the cluster that
@@ -29,11 +29,11 @@ logger = logging.getLogger(__name__)
 
 PATHS = frozenset({"/metrics", "/build-info"})
 Admits = Callable[[str, str], bool]
-"""Whether a bearer token may get a path. Raises ReverserError where the cluster does not say."""
+"""Whether a bearer token may get a path. Raises ReverserError when the cluster does not answer."""
 
 
 def cluster_admits(token: str, path: str) -> bool:
-    """The cluster's word: TokenReview says whose token it is, RBAC whether they may get the path."""
+    """Decided by the cluster: TokenReview says whose token it is, RBAC whether they may get the path."""
     from reverser.rest.access import may_get, review_token
     from reverser.wiring import kube
 
@@ -77,8 +77,8 @@ def _end_process() -> None:
 def open_metrics(
     settings: Config, process: str, *, on_failure: Callable[[], None] = _end_process
 ) -> list[Callable[[], None]]:
-    """Start what the settings ask for; what is returned ends it. Raises SettingsInvalid for an address that
-    cannot be bound and for certificates that cannot be used.
+    """Start what the settings ask for; the returned functions stop it. Raises SettingsInvalid for an address
+    that cannot be bound and for certificates that cannot be used.
     """
     endings: list[Callable[[], None]] = []
     if settings.metrics_cert_dir is not None:

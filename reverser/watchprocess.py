@@ -74,7 +74,7 @@ async def _watch(settings: Config, url: str) -> None:
 
 
 async def _wait_for_redis(edge: AsyncStore, stop: asyncio.Event) -> None:
-    """No watch is opened before Redis has answered once; its settings are checked then."""
+    """Wait for the first answer of Redis, and check its settings; no watch is opened before."""
     told = False
     while not stop.is_set():
         try:

@@ -106,7 +106,7 @@ def run() -> None:
     asked: list[int] = []
 
     def ask_to_stop(number: int, _frame: FrameType | None) -> None:
-        # No lock here, so no event either: a second signal in the middle of the first would wait for itself.
+        # No lock here, so no Event either: a second signal during the first would deadlock.
         asked.append(number)
 
     signal.signal(signal.SIGTERM, ask_to_stop)

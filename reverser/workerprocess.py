@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 15.0
 LIMIT_SECONDS = 23.0
-"""After a signal; whatever still waits then (a disk, a Redis, a host name) must not wait for SIGKILL."""
+"""Seconds after a signal until the process ends itself: what still hangs then (disk, Redis, DNS) must not
+wait for SIGKILL."""
 DATABASE_RETRY_SECONDS = 1.0
 
 
@@ -46,7 +47,7 @@ def _open_health(process: str) -> None:
 
 
 def prepare() -> None:
-    """Give the writer its store, cluster and clones; then say how this worker does."""
+    """Give the writer its store, cluster and clones; then start reporting on this worker."""
     from gitwriter import tasks
     from gitwriter.runtime import WriterRuntime
     from reverser.webprocess import redis_check
@@ -76,14 +77,14 @@ def begin_shutdown() -> None:
 
 
 def _end_now() -> None:
-    """As a kill, which is safe at any moment: the journal keeps what is not settled, leases run out."""
+    """End like a kill, which is safe at any moment: the journal keeps what is not settled, leases run out."""
     logger.error("the shutdown took too long; the journal keeps the rest for the next process")
     logging.shutdown()
     os._exit(1)
 
 
 def drain() -> None:
-    """The pool has ended: close what is still open here and push once more."""
+    """The pool has ended: close the windows that are still open here and push once more."""
     from gitwriter import tasks
 
     tasks.drain(seconds=DRAIN_SECONDS)

@@ -1,8 +1,8 @@
-"""``POST /validate-operator-types``: who asks for a commit is recorded before the request exists.
+"""``POST /validate-operator-types``: who asks for a commit is recorded before the CommitRequest exists.
 
-Every review that can be read is allowed, whatever happens here: this ingress observes and never decides.
-The record is written before the answer, so a CommitRequest that can be seen has its submitter or never will.
-Only creations count, and the first record of a uid stays, so that nobody can sign for another afterwards.
+Every review that can be read is allowed, whatever happens here: this ingress observes and never decides. The
+record is written before the answer, so a visible CommitRequest has its submitter already, or never gets one.
+Only creations count, and the first record of a uid stays, so that nobody can claim a request afterwards.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class AdmissionIngress:
         return answer(start_response, 200, orjson.dumps(review), content_type="application/json")
 
     def _record(self, request: Mapping[str, Any]) -> str:
-        """What became of a review; a metric label."""
+        """Records the submitter of a creation; returns the outcome, a metric label."""
         resource = child(request, "resource")
         if (text(resource.get("group")), text(resource.get("resource"))) not in COMMANDS:
             return "other_resource"

@@ -1,9 +1,9 @@
 """``POST /audit-webhook``: batches of audit events become facts about who did what.
 
-The answer is the whole conversation: 2xx means "taken", anything else makes the API server send the batch
-again, a few times. So whatever is merely of no use inside a batch is taken and counted, and only an envelope
-that cannot be read, or a store that cannot write, is refused. Events are handled in the order of the list,
-facts are filed a chunk at a time, and a chunk that fails ends the request; sending it again is harmless.
+The status code is the whole protocol: 2xx means "accepted", anything else makes the API server send the batch
+again, a few times. So events of no use inside a batch are accepted and counted, and a request fails only when
+its envelope cannot be read or the store cannot write. Events are handled in the order of the list, facts are
+filed in chunks, and a chunk that fails ends the request; sending it again is harmless.
 
 Bodies may hold Secrets: nothing of them is logged, echoed or kept beyond the facts.
 """
@@ -40,7 +40,7 @@ _READ_VERBS = frozenset({"get", "list", "watch"})
 
 
 class FactStore(Protocol):
-    """Where facts go."""
+    """Where facts are filed."""
 
     def write_facts(self, facts: Sequence[Fact], ttl_ms: int) -> int:
         """File facts in order. Raises StoreUnavailable."""
@@ -163,7 +163,7 @@ class AuditIngress:
             _measure(event, now)
 
     def _tell(self, what: str) -> None:
-        """An information that is given once."""
+        """Logs a milestone, once."""
         if what in self._told:
             return
         with self._lock:
@@ -192,7 +192,7 @@ def _items(body: bytes) -> list[Any]:
 
 
 def _measure(event: Mapping[str, Any], now: float) -> None:
-    """How long the event took to get here."""
+    """Observes how long the event took to get here."""
     stamp = timestamp(event.get("stageTimestamp"))
     try:
         moment = datetime.fromisoformat(stamp[:19]).replace(tzinfo=UTC).timestamp()

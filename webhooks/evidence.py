@@ -1,9 +1,9 @@
 """From an accepted audit event to the facts that it proves.
 
-An event is split over four places that depend on the verb and on the server's answer, never on the type:
-the reference of the request, the request body, the response body and the response status. Only the response
-of a write says which version was made; only the details of a deletion's answer say which object went. What
-is not needed is left where it is: bodies may hold Secrets, and nothing of them is kept.
+An event is split over four places that depend on the verb and on the server's answer, never on the type: the
+reference of the request, the request body, the response body and the response status. Only the response to a
+write says which version it made; only the details of the response to a deletion say which object was deleted.
+Nothing else is read: bodies may hold Secrets, and nothing of them is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Subject:
 
 
 def subject_of(event: Mapping[str, Any]) -> Subject:
-    """The object of an event. What the reference says wins; bodies only fill gaps."""
+    """The object of an event. The reference takes precedence; bodies only fill gaps."""
     reference = child(event, "objectRef")
     request, response = child(event, "requestObject"), child(event, "responseObject")
     removal = verb_of(event) in REMOVALS
@@ -63,7 +63,7 @@ def subject_of(event: Mapping[str, Any]) -> Subject:
 
 
 def facts_of(event: Mapping[str, Any]) -> list[Fact]:
-    """The facts of an event that passed the gate; none where nobody or nothing can be told from it."""
+    """The facts of an event that passed the gate; none when author or object are unknown."""
     who = effective(event)
     subject = subject_of(event)
     verb = verb_of(event)
@@ -110,7 +110,7 @@ def _made_version(event: Mapping[str, Any], verb: str) -> str:
 
 
 def _deleted_uid(event: Mapping[str, Any]) -> str:
-    """The uid of what went, from the answer's details or the request's precondition."""
+    """The uid of the deleted object, from the response's details or the request's precondition."""
     response = child(event, "responseObject")
     details = child(response, "details") if response.get("kind") == "Status" else {}
     return (
@@ -121,7 +121,7 @@ def _deleted_uid(event: Mapping[str, Any]) -> str:
 
 
 def _members(event: Mapping[str, Any], namespace: str) -> Iterator[tuple[str, str, str]]:
-    """Name, namespace and uid of what a collection request deleted, as far as its answer lists them."""
+    """Name, namespace and uid of what a collection request deleted, as far as its response lists them."""
     items = child(event, "responseObject").get("items")
     for item in items if isinstance(items, list) else ():
         meta = child(item, "metadata")
@@ -131,9 +131,7 @@ def _members(event: Mapping[str, Any], namespace: str) -> Iterator[tuple[str, st
 
 
 def timestamp(value: object) -> str:
-    """A time of an event with nine digits of a second in UTC, so that times compare as texts; empty when
-    it is no such time.
-    """
+    """An event's time in UTC with nanoseconds, so that times compare as text; empty if malformed."""
     stamp = text(value)
     whole, _, fraction = stamp.removesuffix("Z").partition(".")
     shaped = len(whole) == 19 and whole[4] + whole[7] + whole[10] + whole[13] + whole[16] == "--T::"

@@ -1,4 +1,4 @@
-"""Which audit events are evidence at all, decided from the event alone.
+"""Which audit events are evidence, decided from the event alone.
 
 The order of the tests is a contract: it decides under which label an event is counted, and exactly one
 label is counted per event. What is watched plays no part here, and no type is special.
@@ -46,7 +46,7 @@ def verb_of(event: Mapping[str, Any]) -> str:
 
 
 def refuse(event: Any) -> Outcome | None:
-    """Why an item of an EventList is no evidence; None when it passes every test."""
+    """Why an item of an EventList is not evidence; None when it passes every test."""
     if event is None:
         return Outcome.NIL_EVENT
     if not isinstance(event, Mapping) or not _well_typed(event):
@@ -90,8 +90,8 @@ def _is_dry_deletion(event: Mapping[str, Any]) -> bool:
 
 
 def request_is_known(event: Mapping[str, Any]) -> bool:
-    """Whether a request body would be in the event. At the level Metadata none is, and a truncated event has
-    lost it; a deletion may then have been a dry run, whatever it answered.
+    """Whether a request body would be in the event. At level Metadata there is none, and a truncated event
+    has lost it; a deletion may then have been a dry run, whatever the response.
     """
     truncated = text(child(event, "annotations").get("audit.k8s.io/truncated")).lower() == "true"
     return event.get("level") != "Metadata" and not truncated

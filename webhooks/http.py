@@ -1,8 +1,7 @@
-"""The little of HTTP that both ingresses need: bounded bodies in, short answers out.
+"""The parts of HTTP that both ingresses need: bounded bodies in, short answers out.
 
-A body is never read past its limit into memory, nor unpacked past it. What a client still has to send when
-it is refused is read and thrown away, up to a bound, so that it gets to see the answer; then the connection
-ends.
+A body is never read past its limit into memory, nor unpacked past it. What a refused client still sends is
+read and discarded, up to a bound, so that it can read the answer; then the connection is closed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ DISCARDED = 32 * 2**20
 _GZIP = frozenset({"gzip", "x-gzip"})
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 RECEIVED = "reverser.received"
-"""In the environment: to be called once a request was read; its deadline becomes that of the answer."""
+"""WSGI environment key: called once the request is read, it starts the deadline of the answer."""
 
 
 class Body(Protocol):
@@ -33,7 +32,7 @@ class Body(Protocol):
 
 
 class BadBody(Exception):
-    """The body cannot be taken; the message says why, without a byte of it."""
+    """The body cannot be accepted; the message says why, without quoting it."""
 
 
 def read_body(environ: Environ, limit: int) -> bytes:

@@ -1,7 +1,7 @@
-"""A listener of its own port: waits for its certificates, serves, follows their changes, ends cleanly.
+"""A listener on a port of its own: waits for its certificates, serves, follows their changes, ends cleanly.
 
-It is ready only once its socket is bound, and never depends on having been called. Certificates that do not
-exist yet are waited for, so that a cold start is a process that is not ready instead of one that fails.
+It is ready once its socket is bound, whether or not a request came yet. It waits for certificates that do not
+exist yet, so that a cold start gives a process that is not ready instead of one that fails.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Listener:
         return self._server.port
 
     def start(self) -> None:
-        """Begin, as soon as the certificates are there. Raises SettingsInvalid for unusable ones, and for an
+        """Serve as soon as the certificates exist. Raises SettingsInvalid for unusable ones, and for an
         address that cannot be bound.
         """
         if self._certificates is not None:
@@ -102,7 +102,7 @@ class Listener:
         log.info("%s serves on %s", self.name, self._address)
 
     def _serve(self) -> None:
-        """Until the end; an end that nobody asked for is a failure of the process."""
+        """Serve until stopped; an unrequested end is a failure of the process."""
         try:
             self._server.serve()
         finally:

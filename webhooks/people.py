@@ -1,4 +1,4 @@
-"""Who a request was made by: a user name, and what the identity provider's claims add.
+"""Who made a request: a user name, and what the identity provider's claims add.
 
 The name and the claims always come from one and the same identity: of an impersonated request, nothing of
 the impersonator is used.

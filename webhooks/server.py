@@ -1,9 +1,9 @@
 """A cheroot server for callers that may be slow, broken or hostile.
 
-Three habits of the plain server are changed. A connection costs a thread only once it has something to say.
-The TLS handshake runs in that thread, not in the one that accepts, so nobody holds up the others by not
-answering. And each request has a deadline for arriving whole and one for its answer, kept by a watchdog,
-because the time-out of a socket starts anew with every byte.
+Three defaults of cheroot are changed. A connection takes a thread only once it has sent something. The TLS
+handshake runs in that thread, not in the accepting one, so a silent client does not hold up the others. And
+each request has a deadline for arriving whole and one for its answer, enforced by a watchdog, because the
+time-out of a socket restarts with every byte.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Connection(HTTPConnection):
         return True
 
     def close(self) -> None:
-        """Ends it; a peer that has gone already is no news."""
+        """Closes it; a peer that is already gone is not reported."""
         with contextlib.suppress(OSError, ValueError):
             super().close()
 
@@ -116,7 +116,7 @@ class Watchdog:
         self._stop = threading.Event()
 
     def reading(self, connection: Connection) -> None:
-        """A request should arrive now; what came late reads as an early end, and can still be answered."""
+        """A request must arrive now; at the deadline it reads as cut off, which can still be answered."""
         with self._lock:
             self._deadlines[connection] = (time.monotonic() + self._limits.read, socket.SHUT_RD)
 
@@ -158,7 +158,7 @@ class _Gateway(wsgi.Gateway_10):
         watchdog: Watchdog = self.req.server.watchdog
         environ[RECEIVED] = lambda: watchdog.answering(connection)
         if self.req.chunked_read:
-            # The size of a chunk is the client's word; without a bound it would be read into memory whole.
+            # The client chooses the size of a chunk; without a bound it would be read into memory whole.
             environ["wsgi.input"].maxlen = 2 * self.req.server.body_limit + MAX_HEADERS
         return environ
 

@@ -74,7 +74,7 @@ def admission_listener(config: Config, redis_url: str, on_failure: Callable[[], 
 
 
 class IndexGauge:
-    """The size of the index, and what ages out of it unused, as metrics: counted now and then, not at each
+    """The size of the index, and what expires from it unused, as metrics: counted periodically, not at each
     write.
     """
 

@@ -1,4 +1,4 @@
-"""Reading JSON that came from outside: total functions, odd shapes give empty values."""
+"""Reading JSON from outside: total functions, unexpected shapes give empty values."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def child(value: object, name: str) -> Mapping[str, Any]:
 
 
 def first(values: object) -> str:
-    """The first text of a list, trimmed of nothing; empty when there is none."""
+    """The first text of a list, untrimmed; empty when there is none."""
     return text(values[0]) if isinstance(values, list) and values else ""

@@ -1,8 +1,8 @@
 """Certificates that change while the server runs.
 
 Mounted Secrets are swapped as a whole, by a symbolic link, and a client CA is rotated like any certificate.
-Files are compared by content; a complete new set is used by the next handshake, and a set that cannot be
-used (half written, not matching) is told once and the old one stays. Files that are not there yet are waited
+Files are compared by content; a complete new set is used by the next handshake, and a set that cannot be used
+(half written, not matching) is logged once and the old one stays. Files that are not there yet are waited
 for, which is a cold start; files that are there and cannot be used at the start are a mistake.
 """
 
