@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-from reverser.errors import KubeNotFound, TransientError
+from reverser.errors import KubeForbidden, KubeNotFound, KubeThrottled, TransientError
 from reverser.store.model import Scope, TypeRef
 from watchers.shard import Shard
 from watchers.shardstate import ShardState
@@ -38,3 +38,38 @@ async def test_pauses_grow_until_something_changes() -> None:
     pauses = [one._failed(TransientError("no route")) for _ in range(10)]
     assert pauses[0] < 1.5
     assert 20 < pauses[-1] < 40
+
+
+async def test_a_missing_right_is_asked_for_rarely() -> None:
+    """C31: never sooner than after half a minute, whatever failed before, and it is shown at once."""
+    shown: list[str] = []
+    one = shard()
+    one.state.show = lambda state, reason, message: shown.append(reason)
+    pauses = [one._failed(KubeForbidden("no", unauthenticated=False)) for _ in range(9)]
+    assert min(pauses) >= 30
+    assert 200 < pauses[-1] <= 375
+    assert shown == ["WatchNotPermitted"] * 9
+    one._failed(TransientError("no route"))
+    assert one._failed(KubeForbidden("no", unauthenticated=False)) < 40
+
+
+async def test_a_server_that_asks_for_time_gets_it() -> None:
+    """Pain 77: Retry-After is a least pause, not another back-off."""
+    one = shard()
+    assert one._failed(KubeThrottled("busy", retry_after=50.0)) == 50
+    assert 1 < one._failed(KubeThrottled("busy", retry_after=0.0)) < 3
+
+
+async def test_a_server_that_closes_at_once() -> None:
+    """Pain 65: a few quick closes in a row end in a replay, with growing pauses on the way; a watch that
+    lived begins the count anew.
+    """
+    one = shard()
+    assert one._closed(quick=False) == 0
+    assert all(one._closed(quick=True) > 0 for _ in range(4))
+    assert one._closed(quick=False) == 0
+    first, *more = (one._closed(quick=True) for _ in range(4))
+    assert more[-1] > 2 * first
+    assert not one.state.must_replay
+    one._closed(quick=True)
+    assert one.state.must_replay
