@@ -44,6 +44,7 @@ class Live:
         metrics.RECOVERY.labels(*self._labels, mode).inc()
         trigger = "cursor_resume" if mode == "cursor_resume" else "type_reconcile"
         metrics.RECONCILED.labels(state.target.namespace, state.target.name, trigger).inc()
+        state.streaming_since = asyncio.get_running_loop().time()
         state.show(StreamState.STREAMING, "AllStreamsReady", "")
 
     async def follow(

@@ -39,6 +39,8 @@ class Shard:
         self._failures = 0
         self._pauses = 0
         """Failures since the watch last worked; the next pause grows with them."""
+        self._pause = 0.0
+        """The seconds waited last."""
         self._refusals = 0
         """Consecutive failures for a missing permission; only these lengthen the pause after one."""
         self._first_failure = 0.0
@@ -119,6 +121,7 @@ class Shard:
                     await self._again()
                     reason = f"internal error ({type(error).__name__}), see the log"
                     pause = self._failed(ReverserError(reason))
+                self._pause = pause
                 if pause > 0:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause):
@@ -142,6 +145,7 @@ class Shard:
         """One session; returns the pause after it. Raises LeaseLost or CursorLost."""
         loop = asyncio.get_running_loop()
         started, seen = loop.time(), self.state.events
+        self.state.streaming_since = None
         self._wake.clear()
         if self._appender is None:
             self._appender = asyncio.create_task(self.state.appender.run(), name=f"appender {self.name}")
@@ -159,6 +163,7 @@ class Shard:
             raise CursorLost(f"{self.state.spec.scope}: the store lost what was appended last")
         if loop.time() - started >= self.state.timing.healthy:
             self._recovered()
+        self._streamed(loop.time())
         if session.cancelled():
             metrics.RESTARTS.labels(*self._labels, "rule_change").inc()
             return 0.0
@@ -179,6 +184,15 @@ class Shard:
         if self._failures >= 3:
             log.info("%s: streams again", self.name)
         self._failures = self._pauses = self._refusals = 0
+
+    def _streamed(self, now: float) -> None:
+        """What streamed for as long as it had been waited for was open again: the next pause is a short one.
+
+        A server that ends every stream soon after it opened is still asked ever more rarely.
+        """
+        since = self.state.streaming_since
+        if since is not None and now - since >= max(self.state.timing.steady, self._pause):
+            self._pauses = 0
 
     def _closed(self, *, quick: bool) -> float:
         """The pause after an orderly close: none, unless the server closes suspiciously fast."""

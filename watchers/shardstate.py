@@ -57,6 +57,8 @@ class ShardState:
     """The newest resourceVersion that entered the buffer; empty = read what the store has."""
     must_replay: bool = False
     resume_failures: int = 0
+    streaming_since: float | None = None
+    """When the session that runs was up to date, in the event loop's time."""
     replaying: int = -1
     """The ``wanted`` of the replay that is running, -1 when none is."""
     events: int = 0

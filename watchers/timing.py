@@ -16,6 +16,8 @@ class Timing:
     forbidden_max: float = 300.0
     healthy: float = 60.0
     """A session that lasted this long resets the back-off."""
+    steady: float = 5.0
+    """A session that streamed this long, and no less than was waited before, makes the next pause short."""
     blocked_after: float = 30.0
     """Failures for this long (or three in a row) are shown as Blocked."""
     open_timeout: float = 30.0
