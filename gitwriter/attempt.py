@@ -25,7 +25,7 @@ from gitwriter.outcomes import Built, Written, author_kind, settlement_of
 from gitwriter.skips import follow, newly
 from gitwriter.targettree import InventoryShelf
 from gitwriter.units import Work, sweep_of
-from gitwriter.verdicts import symlink_verdict, verdict_of
+from gitwriter.verdicts import obstacle_verdict, verdict_of
 from gitwriter.windows import Unit
 from reverser.errors import LostRace, ReverserError
 from reverser.sparing import Sparing
@@ -126,9 +126,9 @@ class Attempt:
     def rescan(self, root: str, base: Base) -> PathVerdict:
         """The verdict on a target's folder as it is on the remote now; writes nothing."""
         builder = Builder(self._edges, Progress(base=base.start, start=base.start))
-        link = builder.symlink_on(root)
-        if link is not None:
-            return symlink_verdict(link, now_ms=self._store.time_ms())
+        obstacle = builder.obstacle_on(root)
+        if obstacle is not None:
+            return obstacle_verdict(obstacle, now_ms=self._store.time_ms())
         return verdict_of(builder.look(root), now_ms=self._store.time_ms())
 
     def _push(self, built: Sequence[Written], *, base: Base, tip: str) -> None:

@@ -17,6 +17,7 @@ from gitwriter import metrics
 from gitwriter.commitmessage import commit_message
 from gitwriter.freezing import policy_of
 from gitwriter.git.commits import CommitSession
+from gitwriter.git.objects import TreeEntry as GitEntry
 from gitwriter.identity import author_ident, committer_ident
 from gitwriter.manifests import Inventory, Policy, Upsert, WritePlan, plan_writes
 from gitwriter.manifests.remarks import remarks
@@ -26,7 +27,7 @@ from gitwriter.outcomes import PATH_REFUSED, Built, Written, refusal_of, void_of
 from gitwriter.targettree import CommitTree, join_path
 from gitwriter.unchanged import Comparison
 from gitwriter.units import Work, attach_of, sweep_of, sweep_work, window_work
-from gitwriter.verdicts import refused_verdict, symlink_verdict
+from gitwriter.verdicts import obstacle_verdict, refused_verdict
 from gitwriter.windows import ClosedWindow, Unit, paths_overlap
 from reverser.errors import LostRace, RefusedError, StalledError
 from reverser.sparing import Sparing
@@ -109,9 +110,9 @@ class Builder:
 
     def _write(self, session: CommitSession, unit: Unit, frozen: Frozen) -> None:
         edges, progress, root = self._edges, self._progress, frozen.path
-        link = self.symlink_on(root)
-        if link is not None:
-            self._refuse_path(unit, symlink_verdict(link, now_ms=self._store.time_ms()))
+        obstacle = self.obstacle_on(root)
+        if obstacle is not None:
+            self._refuse_path(unit, obstacle_verdict(obstacle, now_ms=self._store.time_ms()))
             return
         inventory = self.look(root)
         known = self._store.read_recipients(unit.boundary.target.uid)
@@ -168,18 +169,18 @@ class Builder:
     def _keep(self, built: Built) -> None:
         self._progress.built.append(written_of(built, branch=self._edges.branch))
 
-    def symlink_on(self, root: str) -> str | None:
-        """The part of a folder's path that is a symbolic link at the base, if any; looked up once."""
+    def obstacle_on(self, root: str) -> GitEntry | None:
+        """The part of a folder's path that is no folder at the base, if any; looked up once."""
         edges, progress = self._edges, self._progress
         base = progress.base
         if base is None or root == "." or root in progress.trees:
             return None
         if edges.shelf.is_direct(edges.repository, root=root, commit=base):
             return None
-        link = edges.repository.symlink_on(base, root)
-        if link is None:
+        obstacle = edges.repository.obstacle_on(base, root)
+        if obstacle is None:
             edges.shelf.note_direct(edges.repository, root=root, commit=base)
-        return link
+        return obstacle
 
     def _plan(self, unit: Unit, work: Work, inventory: Inventory, *, policy: Policy, root: str) -> WritePlan:
         edges, tree = self._edges, self._progress.trees[root]

@@ -194,11 +194,11 @@ class InventoryShelf:
             self._known.popitem(last=False)
 
     def is_direct(self, repository: BareRepository, *, root: str, commit: str) -> bool:
-        """Whether no part of ``root`` is known to be a symbolic link in ``commit``."""
+        """Whether every part of ``root`` that exists in ``commit`` is known to be a folder."""
         return self._direct.get((str(repository.path), root)) == commit
 
     def note_direct(self, repository: BareRepository, *, root: str, commit: str) -> None:
-        """No part of ``root`` is a symbolic link in ``commit``."""
+        """Every part of ``root`` that exists in ``commit`` is a folder."""
         if len(self._direct) >= _KEPT_INVENTORIES:
             self._direct.clear()
         self._direct[(str(repository.path), root)] = commit

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gitwriter.git.objects import SUBMODULE, SYMLINK, TreeEntry
 from gitwriter.manifests import Inventory, Issue, check, refusal_message, refusal_reason
 from reverser.store.model import PathVerdict
 
 SHOWN_ISSUES = 20
+_OBSTACLES = {
+    SYMLINK: "a symbolic link, which is never followed",
+    SUBMODULE: "a Git submodule, which is never entered",
+}
 
 
 def verdict_of(inventory: Inventory, *, now_ms: int, remarks: tuple[str, ...] = ()) -> PathVerdict:
@@ -30,11 +35,10 @@ def refused_verdict(issues: Sequence[Issue], *, now_ms: int) -> PathVerdict:
     )
 
 
-def symlink_verdict(link: str, *, now_ms: int) -> PathVerdict:
-    """The target path itself leads through a symbolic link."""
-    text = (
-        f"Git path refused at {link}: it is a symbolic link, which is never followed; replace it by a folder"
-    )
+def obstacle_verdict(obstacle: TreeEntry, *, now_ms: int) -> PathVerdict:
+    """The target path itself leads through something that is no folder."""
+    kind = _OBSTACLES.get(obstacle.mode, "a file")
+    text = f"Git path refused at {obstacle.path}: it is {kind}; replace it by a folder"
     return PathVerdict(
         accepted=False, reason="UnsupportedContent", issues=(text,), total_issues=1, checked_ms=now_ms
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gitwriter.git.environment import git_binary
 from gitwriter.git.remote import Remote
-from reverser.errors import RemoteUnavailable
+from reverser.errors import ConfigInvalid, RemoteUnavailable
 from reverser.trust.child import ChildAbandoned, ChildTimeout, Completed, run
 from reverser.trust.values import redact
 
@@ -41,6 +41,7 @@ class RemoteRefs:
 
 
 DEFAULT_DEADLINES = Deadlines()
+_ID_LENGTH = 40
 _MEASURED = re.compile(r" after \d+ (?:ms|milliseconds)\b")
 _PROGRESS = re.compile(
     r"(remote: )?([A-Z][a-z]+ [a-z]+: +\d+(%|, done)|Delta compression using |Total \d+ \(delta )"
@@ -58,7 +59,10 @@ _ALARMS = (
 
 
 def list_remote(remote: Remote, *, deadlines: Deadlines = DEFAULT_DEADLINES) -> RemoteRefs:
-    """List a remote without a clone. Raises RemoteUnavailable, SecretMalformed."""
+    """List a remote without a clone.
+
+    Raises RemoteUnavailable, SecretMalformed, and ConfigInvalid for a repository with ids of another kind.
+    """
     command = ["ls-remote", "--symref", "--", remote.url.text]
     done = run_remote(remote, command, deadline=deadlines.listing, abandon=deadlines.abandon)
     if not done.ok:
@@ -70,6 +74,11 @@ def list_remote(remote: Remote, *, deadlines: Deadlines = DEFAULT_DEADLINES) -> 
             head = value.removeprefix("ref: refs/heads/")
         elif name.startswith("refs/heads/"):
             branches[name.removeprefix("refs/heads/")] = value
+    if any(len(tip) != _ID_LENGTH for tip in branches.values()):
+        raise ConfigInvalid(
+            "the repository names its objects by SHA-256, which is not supported; use one that was made with "
+            "git init --object-format=sha1"
+        )
     return RemoteRefs(head if head in branches else None, branches)
 
 

@@ -18,7 +18,7 @@ from gitwriter.git.environment import base_environment, git_binary
 from gitwriter.git.errors import CloneDamaged
 from reverser.trust.child import start, stop
 
-SYMLINK = "120000"
+FOLDER, SYMLINK, SUBMODULE = "040000", "120000", "160000"
 _CHUNK = 1 << 16
 _BATCH = 200  # 41 bytes each: always fits into the pipe, so writing never waits for reading
 
@@ -35,6 +35,10 @@ class TreeEntry:
     @property
     def regular(self) -> bool:
         return self.mode.startswith("100")
+
+    @property
+    def folder(self) -> bool:
+        return self.mode == FOLDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from gitwriter.git.network import (
     run_remote,
     unavailable,
 )
-from gitwriter.git.objects import SYMLINK, BlobReader, DiffEntry, TreeEntry, parent_of, parse_diff, parse_tree
+from gitwriter.git.objects import BlobReader, DiffEntry, TreeEntry, parent_of, parse_diff, parse_tree
 from gitwriter.git.pushing import PushResult, Unknown, Verdict, judge, parse_report, server_words, settled
 from gitwriter.git.remote import Remote
 from gitwriter.identity import Ident
@@ -111,7 +111,7 @@ class BareRepository:
     # -- the remote
 
     def list_remote(self, remote: Remote) -> RemoteRefs:
-        """The remote's branches now. Raises RemoteUnavailable, SecretMalformed."""
+        """The remote's branches now. Raises RemoteUnavailable, SecretMalformed, ConfigInvalid."""
         return list_remote(remote, deadlines=self._deadlines)
 
     def fetch(
@@ -300,16 +300,13 @@ class BareRepository:
             self._checked("diff-tree", "-r", "-z", "--raw", "--no-renames", tree_a, tree_b, *_below(path))
         )
 
-    def symlink_on(self, commit: str, path: str) -> str | None:
-        """The first component of ``path`` that is a symbolic link in a commit, or None."""
+    def obstacle_on(self, commit: str, path: str) -> TreeEntry | None:
+        """The first component of ``path`` that is in a commit and is no folder, or None."""
         parts = path.strip("/").split("/")
         prefixes = ["/".join(parts[: count + 1]) for count in range(len(parts))]
-        links = {
-            entry.path
-            for entry in parse_tree(self._checked("ls-tree", "-z", "-l", commit, "--", *prefixes))
-            if entry.mode == SYMLINK
-        }
-        return next((prefix for prefix in prefixes if prefix in links), None)
+        listed = parse_tree(self._checked("ls-tree", "-z", "-l", commit, "--", *prefixes))  # with neighbours
+        others = {entry.path: entry for entry in listed if not entry.folder}
+        return next((others[prefix] for prefix in prefixes if prefix in others), None)
 
     def read_blob(self, oid: str) -> bytes:
         """One blob. Raises CloneDamaged when it is not there."""

@@ -53,7 +53,7 @@ class GitView:
         answer = self._git("log", "--format=%H%x00%an <%ae>%x00%s", f"refs/heads/{self._branch}")
         if answer.returncode != 0:
             return []
-        lines = answer.stdout.decode("utf-8", "replace").splitlines()
+        lines = answer.stdout.decode("utf-8", "replace").split("\n")[:-1]  # names may hold other separators
         return [Commit(*line.split("\0", 2)) for line in lines]
 
     def last_subject(self, path: str) -> str:

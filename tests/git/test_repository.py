@@ -153,14 +153,36 @@ def test_blobs_in_bulk(repo: BareRepository) -> None:
     assert {entry.path: blobs[entry.blob] for entry in entries} == files
 
 
-def test_symlinks_on_a_path_are_found(repo: BareRepository, origin: Path, remote: Remote) -> None:
-    """N11: a symbolic link in any component of the target path is named."""
+def test_what_is_no_folder_on_a_path_is_found(repo: BareRepository, origin: Path, remote: Remote) -> None:
+    """N11: a symbolic link, a submodule or a file in any component of the target path is named."""
     stream = f"commit refs/heads/main\ncommitter H <h@h> {WHEN} +0000\ndata 1\nx\n"
     stream += "M 120000 inline live/link\ndata 4\n/etc\nM 100644 inline live/a\ndata 1\nx\n"
+    stream += f"M 160000 {'1' * 40} mod\nM 100644 inline live/sub/a\ndata 1\nx\n"
     git(origin, "fast-import", "--quiet", data=stream.encode())
     tip = repo.fetch(remote, repo.list_remote(remote).branches)["main"]
-    assert repo.symlink_on(tip, "live/link/deeper") == "live/link"
-    assert repo.symlink_on(tip, "live/a") is None
+    found = {
+        path: repo.obstacle_on(tip, path)
+        for path in (
+            "live/link/deeper",
+            "live/a",
+            "live/a/b",
+            "mod",
+            "mod/x/y",
+            "live/sub",
+            "live/new",
+            "li*",
+        )
+    }
+    assert {path: entry and (entry.path, entry.mode) for path, entry in found.items()} == {
+        "live/link/deeper": ("live/link", "120000"),
+        "live/a": ("live/a", "100644"),
+        "live/a/b": ("live/a", "100644"),
+        "mod": ("mod", "160000"),
+        "mod/x/y": ("mod", "160000"),
+        "live/sub": None,
+        "live/new": None,
+        "li*": None,
+    }
 
 
 def test_fetch_is_shallow_then_incremental(repo: BareRepository, remote: Remote, origin: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -125,3 +127,28 @@ def test_two_targets_never_share_a_commit(world: World) -> None:
         )
         assert len({path.split("/")[0] for path in done.stdout.split()}) == 1
     assert len([path for path in world.git.files() if path.endswith(".yaml")]) == 12
+
+
+def test_a_remote_that_turns_to_other_ids(world: World, tmp_path: Path) -> None:
+    """The repository is replaced by one whose objects have SHA-256 names: the branch waits and says so, and
+    goes on by itself once the old one is back.
+    """
+    world.event("a", "1")
+    world.write()
+    kept = world.repository.rename(tmp_path / "kept")
+    init = ["git", "init", "-q", "--bare", "--object-format=sha256", "-b", "main", str(world.repository)]
+    subprocess.run(init, check=True)
+    stream = b"commit refs/heads/main\ncommitter H <h@h> 1700000000 +0000\ndata 1\nx\n"
+    fill = ["git", f"--git-dir={world.repository}", "fast-import", "--quiet"]
+    subprocess.run(fill, input=stream, check=True)
+    world.event("a", "2")
+    shutdown_write(world)
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None and health.reason == "InvalidConfig" and "SHA-256" in health.message
+    assert world.pending() == 1
+    shutil.rmtree(world.repository)
+    kept.rename(world.repository)
+    restart(world)
+    shutdown_write(world)
+    assert world.git.read(A) == body("2").encode()
+    assert world.pending() == 0

@@ -152,6 +152,30 @@ def test_refused_folder_settles_and_heals_by_a_replay(world: World) -> None:
     assert world.pending() == 0
 
 
+@pytest.mark.parametrize("mode", ["100644", "120000", "160000"])
+@pytest.mark.parametrize("path", ["mod", "mod/inner"])
+def test_what_stands_in_the_way_to_the_folder_is_kept(world: World, mode: str, path: str) -> None:
+    """N11: a person's file, link or submodule where a folder of the target's path should be is never
+    replaced by that folder; the refusal names it, and a rescan accepts the path once it is gone.
+    """
+    target = world.second_target("inner", path=path)
+    git = ["git", f"--git-dir={world.repository}"]
+    stream = b"commit refs/heads/main\ncommitter H <h@h> 1700000000 +0000\ndata 1\nx\n"
+    stream += (
+        b"M 160000 %s mod\n" % (b"1" * 40)
+        if mode == "160000"
+        else b"M %s inline mod\ndata 1\nx\n" % mode.encode()
+    )
+    subprocess.run([*git, "fast-import", "--quiet"], input=stream, check=True)
+    target.event("a", "1")
+    target.write()
+    verdict = world.store.read_path_verdict(target.target.uid)
+    assert verdict is not None and not verdict.accepted
+    assert verdict.issues[0].startswith("Git path refused at mod: it is a ")
+    assert world.git.files() == ["mod"]
+    assert world.pending() == 0
+
+
 def test_a_folder_behind_a_symbolic_link_stays_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """N11: looking again judges the way to the folder, too; what lies behind the link is no answer."""
     seed(world, "elsewhere/keep.yaml", DEPOT)
