@@ -1,8 +1,8 @@
 """What an operator may do: save now, look at a folder again, replay, wake a branch.
 
-None of these changes configuration (the custom resources are its source) and none can harm: each asks the
-pipeline to do once more, or now, what it does anyway. All but *save* are words to the store; *save* makes a
-CommitRequest in the operator's own name, so RBAC and admission have their say.
+None of these changes configuration (its source is the custom resources) and none can do harm: each asks the
+pipeline to do again, or now, what it does anyway. All but *save* only write to the store; *save* makes a
+CommitRequest in the operator's own name, so RBAC and admission apply.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ WAKE = Action(
 
 
 def save_now(kube: Kube, user: Any, target: TargetState, message: str) -> str:
-    """Create a CommitRequest; answers what to tell. Raises the error tree's class where that is refused."""
+    """Create a CommitRequest; returns the message to show. Raises the error tree's class if refused."""
     wish = Wish(target.namespace, target.name, message)
     made = create(kube, wish, acting_as=session_caller(user).impersonation)
     return (
@@ -78,7 +78,7 @@ def save_now(kube: Kube, user: Any, target: TargetState, message: str) -> str:
 
 
 def recheck(store: Store, target: TargetState) -> str:
-    """Have the folder looked at again. Raises StoreUnavailable."""
+    """Have the folder checked again. Raises StoreUnavailable."""
     parked = [
         scope for scope, marks in store.read_marks(target.uid).items() if marks.parked_reason == PATH_REFUSED
     ]

@@ -84,7 +84,7 @@ def branch(request: HttpRequest, branch_id: str) -> HttpResponse:
 
 
 def wake(request: HttpRequest, branch_id: str) -> HttpResponse:
-    """Ask whether it is meant, then make the branch due."""
+    """Ask for confirmation, then make the branch due."""
     if not may_operate(request):
         raise PermissionDenied
     problem, title = "", "branch"

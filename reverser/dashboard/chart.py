@@ -26,7 +26,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All bars and the totals that the caption tells."""
+    """All bars, and the totals for the caption."""
 
     bars: Sequence[Bar]
     width: int

@@ -37,7 +37,7 @@ def _target_of(namespace: str, name: str) -> TargetState | None:
 
 
 def commit(request: HttpRequest, object_id: str) -> HttpResponse:
-    """One commit: message, author, objects; its diff is read when somebody asks."""
+    """One commit: message, author, objects; its diff is read on demand."""
     found = _found(request, Commit, object_id, "history.view_commit")
     target = _target_of(found.target_namespace, found.target_name)
     objects = list(found.objects_changed.order_by("namespace", "resource", "name")[: OBJECTS + 1])
@@ -81,7 +81,7 @@ def diff(request: HttpRequest, object_id: str) -> HttpResponse:
 
 
 def request_page(request: HttpRequest, object_id: str) -> HttpResponse:
-    """One CommitRequest and what became of it; while it waits the page renews itself."""
+    """One CommitRequest and its outcome; while it waits the page refreshes itself."""
     found = _found(request, SaveRequest, object_id, "history.view_saverequest")
     commits = list(Commit.objects.filter(request_uid=found.uid)[:10])
     context = {

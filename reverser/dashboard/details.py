@@ -1,6 +1,6 @@
-"""One target, looked at closely: what the store, the cluster and the history say, each in its own part.
+"""One target in detail: what the store, the cluster and the history say, each in its own part.
 
-A part that cannot be had (no store, no cluster) says so in its place and takes nothing else with it.
+A part that is unavailable (no store, no cluster) says so in its place and does not affect the others.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Details:
 
 
 def build(target: TargetState, store: Store, kube: Kube | None) -> Details:
-    """The page of a target; ``kube`` is None where the cluster cannot be asked."""
+    """The page of a target; ``kube`` is None where no cluster can be read."""
     window_ms, found, problem = _cluster(kube, target)
     waiting = _waiting(store, target, window_ms)
     now_ms = waiting.now_ms or int(time.time() * 1000)
@@ -248,7 +248,7 @@ def _plan(
             settings=settings,
             buffer_limit=PLAN_BYTES * 8,
         )
-    except ValueError:  # a longer journal than is read here
+    except ValueError:  # the journal is longer than what was read here
         return None, 0, None
     closed = sum(unit.boundary.target.uid == target.uid for unit in plan.closed)
     found = plan.open

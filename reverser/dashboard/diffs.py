@@ -1,10 +1,10 @@
 """What a commit changed, read on demand from the writer's clone. Nothing is fetched, nothing is kept.
 
-The clone belongs to the worker that writes it, so it is only read: object ids of a commit never change, and
-a clone that was replaced meanwhile makes an answer that says so. Each call of git has a deadline and each
-file a bound, because a page must not hang over a large repository. Sealed values stay sealed: their
-ciphertext is shortened, and a Secret that is not sealed in Git is not shown at all: neither as it is, nor on
-the other side of the commit that sealed it (see ``openness.py``).
+The clone belongs to the worker that writes it, so it is only read: object ids of a commit never change, and a
+clone that was replaced meanwhile gives a page that says so. Each call of git has a deadline and each file a
+bound, because a page must not hang over a large repository. Sealed values stay sealed: their ciphertext is
+shortened, and a Secret that is not sealed in Git is not shown at all: neither as it is, nor on the other side
+of the commit that sealed it (see ``openness.py``).
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _changes(listing: bytes) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _side(blob: str, blobs: dict[str, bytes]) -> bytes | None:
-    """A side's content: empty where there is no file, None where it is not to be had."""
+    """A side's content: empty where there is no file, None where it is unavailable."""
     return blobs.get(blob) if blob else b""
 
 

@@ -1,4 +1,4 @@
-"""Links from a repository's address to the pages of the forge behind it, where the address tells which."""
+"""Links from a repository's address to the pages of its forge, where the address reveals which one it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages renew a part of themselves: such a request is answered with that part alone."""
+"""Pages refresh a part of themselves: such a request is answered with that part alone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from django.http import HttpRequest
 
 REFRESH_SECONDS = 5
 STOP_POLLING = 286
-"""The status with which htmx takes the answer and asks no more."""
+"""The status at which htmx shows the response and stops polling."""
 
 
 def is_fragment(request: HttpRequest) -> bool:
-    """Whether the page's own refresh asks."""
+    """Whether the request is a page's own refresh."""
     return bool(getattr(request, "htmx", False))

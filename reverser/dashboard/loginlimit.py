@@ -1,8 +1,8 @@
 """Guessing passwords is slowed down: failed logins are counted by name and by address.
 
-The count stands in the process's own cache: several web processes multiply the limit by their number, and
-that is accepted, because a shared count in Redis would lock everyone out of the dashboard at the very
-moment when Redis is the trouble. A refused attempt does not look at the password at all.
+The count is kept in the process's own cache: several web processes multiply the limit by their number. That
+is accepted, because with a shared count in Redis an outage of Redis would lock everyone out of the dashboard.
+A refused attempt does not look at the password at all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _keys(username: str, request: HttpRequest | None) -> list[str]:
 
 
 class LimitedBackend(BaseBackend):
-    """Stands before the other backends and ends the attempt where there were too many."""
+    """Runs before the other backends and ends the attempt after too many failures."""
 
     def authenticate(self, request: HttpRequest | None, username: str | None = None, **_rest: Any) -> None:
         """Raises PermissionDenied, which Django shows as a failed login, beyond the limit."""
@@ -57,5 +57,5 @@ def count_failure(credentials: dict[str, Any], request: HttpRequest | None = Non
 
 @receiver(user_logged_in)
 def forget_failures(request: HttpRequest | None, user: Any, **_rest: Any) -> None:
-    """A right password clears the count of its name; the address keeps its own."""
+    """A correct password clears the count of its name; the count of the address stays."""
     cache.delete(_keys(str(user.get_username()), request)[0])

@@ -15,7 +15,7 @@ def stylesheet(_request: HttpRequest) -> str:
 
 
 def keyboard(_request: HttpRequest) -> str:
-    """What makes the theme's own controls reachable without a mouse."""
+    """The script that makes the theme's controls reachable without a mouse."""
     return static("reverser/keyboard.js")
 
 
@@ -32,7 +32,7 @@ def _item(title: str, icon: str, view: str, permission: str) -> dict[str, Any]:
 
 
 def sections(_request: HttpRequest) -> list[dict[str, Any]]:
-    """What the side bar holds; items that a person may not see are left out."""
+    """The items of the side bar; those that a person may not see are left out."""
     overview = {
         **_item("Overview", "monitor_heart", "index", "history.view_targetstate"),
         "active": lambda request: request.path == reverse("admin:index"),

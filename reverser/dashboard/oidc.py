@@ -1,12 +1,12 @@
 """Logging in through an OpenID Connect provider, beside local people.
 
 The code flow (state, nonce, PKCE, the session between the two requests) is mozilla-django-oidc's. What it
-leaves open is decided here: endpoints come from the issuer's discovery document; an ID token counts only with
-an asymmetric signature, this issuer, this client as its audience and a time that is not over; a person is who
-the issuer calls by that subject for ever (``OpenIdentity``), never whoever has the same name or address; and
-what they may do is what their groups say at each login, no more: viewer, operator, or nothing.
+leaves open is decided here: endpoints come from the issuer's discovery document; an ID token is accepted only
+with an asymmetric signature, from this issuer, for this client as its audience, and before it expires; a
+person is identified by issuer and subject (``OpenIdentity``), never by name or address; and their rights are
+what their groups give at each login, no more: viewer, operator, or none.
 
-A local account is never taken over: where the name is another's, the login is refused.
+A local account is never taken over: where its name is taken, the login is refused.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ DEADLINE_SECONDS = 5.0
 LEEWAY_SECONDS = 60
 DISCOVERY_SECONDS = 600.0
 SESSION_SECONDS = 3600
-"""Groups are read at login only, so a login does not last long; the next one asks for no password."""
+"""Groups are read only at login, so a session is short; the next login needs no password."""
 BEGINNINGS = 30
 """Logins that one address may begin in a minute: each makes a row in the table of sessions."""
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 
 
 class LoginRefused(Exception):
-    """This login ends here; the message is for the person."""
+    """The login is refused; the message is shown to the person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _setting(name: str, *default: Any) -> Any:
 
 
 class OpenIdBackend(OIDCAuthenticationBackend):  # type: ignore[misc]
-    """Judges the issuer's answer. Does nothing, and asks nobody, for a login with a password."""
+    """Verifies the issuer's response. Does nothing for a login with a password."""
 
     def __init__(self) -> None:
         self.UserModel = User
@@ -122,7 +122,7 @@ class OpenIdBackend(OIDCAuthenticationBackend):  # type: ignore[misc]
     get_settings = staticmethod(_setting)
 
     def authenticate(self, request: HttpRequest | None, **kwargs: Any) -> User | None:
-        """The person behind a code. Raises LoginRefused and what the way to the issuer raises."""
+        """The person behind a code. Raises LoginRefused, and the errors of requests to the issuer."""
         if not enabled() or not kwargs.get("code_verifier"):
             return None
         self.OIDC_OP_TOKEN_ENDPOINT = ENDPOINTS.get(discover).token
@@ -134,7 +134,7 @@ class OpenIdBackend(OIDCAuthenticationBackend):  # type: ignore[misc]
         response.raise_for_status()
 
     def verify_token(self, token: str, **kwargs: Any) -> dict[str, Any]:
-        """The claims of an ID token that is the issuer's, for us, now. Raises SuspiciousOperation."""
+        """The claims of a valid ID token of the issuer for this client. Raises SuspiciousOperation."""
         try:
             header = jwt.get_unverified_header(token)
             if header.get("alg") not in ALGORITHMS:
@@ -172,7 +172,7 @@ class OpenIdBackend(OIDCAuthenticationBackend):  # type: ignore[misc]
         return jwt.PyJWK(fitting[0], algorithm=header["alg"]).key
 
     def get_or_create_user(self, access_token: str, id_token: str, payload: dict[str, Any]) -> User:
-        """The person's account, with the rights of this moment. Raises LoginRefused."""
+        """The person's account, with their present rights. Raises LoginRefused."""
         settings, claims = config(), dict(payload)
         wanted = {settings.oidc_username_claim, settings.oidc_groups_claim}
         userinfo = ENDPOINTS.get(discover).userinfo
@@ -185,7 +185,7 @@ class OpenIdBackend(OIDCAuthenticationBackend):  # type: ignore[misc]
 
 
 def roles_of(claims: Mapping[str, Any]) -> set[str]:
-    """The groups of people that the issuer's groups mean."""
+    """The product's groups that the issuer's groups map to."""
     settings = config()
     told = claims.get(settings.oidc_groups_claim)
     theirs = {str(name) for name in told} if isinstance(told, list) else {str(told)} if told else set()
@@ -194,7 +194,7 @@ def roles_of(claims: Mapping[str, Any]) -> set[str]:
 
 
 def admit(claims: Mapping[str, Any]) -> User:
-    """The account of these claims, made or brought up to date. Raises LoginRefused."""
+    """The account of these claims, created or updated. Raises LoginRefused."""
     settings = config()
     name, roles = str(claims.get(settings.oidc_username_claim) or ""), roles_of(claims)
     try:
@@ -258,7 +258,7 @@ class Begin(OIDCAuthenticationRequestView):  # type: ignore[misc]
         super(OIDCAuthenticationRequestView, self).__init__(**more)
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """A redirect to the issuer, or back to the login page where that cannot be had."""
+        """A redirect to the issuer, or back to the login page where that fails."""
         if not enabled():
             raise Http404
         key = f"oidc-beginnings:{request.META.get('REMOTE_ADDR') or ''}"
@@ -298,7 +298,7 @@ class Callback(OIDCAuthenticationCallbackView):  # type: ignore[misc]
             return _unavailable(request, error)
 
     def login_success(self) -> HttpResponse:
-        """A session of its own, which ends soon."""
+        """Start a short session."""
         goal = self.success_url
         auth.login(self.request, self.user, backend="reverser.dashboard.oidc.OpenIdBackend")
         self.request.session.pop("oidc_login_next", None)
@@ -306,5 +306,5 @@ class Callback(OIDCAuthenticationCallbackView):  # type: ignore[misc]
         return HttpResponseRedirect(goal)
 
     def login_failure(self) -> HttpResponse:
-        """The person said no, or came with a link of another login."""
+        """The person declined, or followed a link of another login."""
         return _refuse(self.request, "the login service did not confirm it; try again")

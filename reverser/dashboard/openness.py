@@ -1,10 +1,10 @@
 """Whether one of two versions of a file holds a secret in the clear. Pure.
 
-Two rules. A Secret, wherever it stands (in a document of its own, in a List, in JSON), is open when any of
-its values is not ciphertext; that somebody wrote ``sops:`` below it proves nothing. And a document of a kind
-that is sealed on either side is open where it is not sealed: sealing other types than Secrets is a setting,
-and the commit that first sealed an object has its plain text on the old side. What looks like a Secret and
-cannot be read counts as open.
+Two rules. A Secret, wherever it is (in a document of its own, in a List, in JSON), is open when any of its
+values is not ciphertext; a ``sops:`` key in it proves nothing. And a document of a kind that is sealed on
+either side is open where it is not sealed: sealing other types than Secrets is a setting, and the commit that
+first sealed an object has its plain text on the old side. What looks like a Secret and cannot be read counts
+as open.
 """
 
 from __future__ import annotations

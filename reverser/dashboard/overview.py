@@ -52,7 +52,7 @@ class Overview:
     """Rows that match the filters, of which ``rows`` is one page."""
     states: Sequence[tuple[State, int]]
     problems: Sequence[str]
-    """What concerns everything: no store, no watcher, no worker."""
+    """Problems of the whole installation: no store, no watcher, no worker."""
     hours: Sequence[Hour]
     watchers: Sequence[tuple[str, list[str]]]
     workers: Sequence[tuple[str, list[BranchReading]]]
@@ -64,12 +64,12 @@ class Overview:
 
     @property
     def worst(self) -> State | None:
-        """The state that the headline tells."""
+        """The state that the headline shows."""
         return self.states[0][0] if self.states else None
 
     @property
     def tone(self) -> State:
-        """The colour of the headline: never a good one while something concerns everything."""
+        """The colour of the headline: never a good one while the whole installation has a problem."""
         worst = self.worst if self.worst is not None else State.UNKNOWN
         return min(worst, State.LATE) if self.problems and self.total else worst
 

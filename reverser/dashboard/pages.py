@@ -1,4 +1,4 @@
-"""Views of the overview and of one target, with its actions. Thin: they gather, the templates tell."""
+"""Views of the overview and of one target, with its actions. Thin: they gather, the templates show."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def overview(request: HttpRequest, site: AdminSite, extra: dict[str, Any]) -> TemplateResponse:
-    """The overview, or, asked by its own refresh, only what changes on it."""
+    """The overview or, for its own refresh, only the part that changes."""
     if not request.user.has_perm("history.view_targetstate"):
         raise PermissionDenied
     text, state = request.GET.get("q", "").strip()[:200], request.GET.get("state", "")
@@ -94,7 +94,7 @@ def cluster() -> Kube | None:
 
 
 def target(request: HttpRequest, site: AdminSite, object_id: str) -> TemplateResponse:
-    """One target, or, asked by its own refresh, only what changes on it."""
+    """One target or, for its own refresh, only the part that changes."""
     if not request.user.has_perm("history.view_targetstate"):
         raise PermissionDenied
     found = _target(object_id)
@@ -125,12 +125,12 @@ def _target(object_id: str) -> TargetState:
 
 
 def may_operate(request: HttpRequest) -> bool:
-    """Whether the person may act, not only look."""
+    """Whether the person may act, not only read."""
     return request.user.has_perm(actions.PERMISSION)
 
 
 def act(request: HttpRequest, site: AdminSite, object_id: str, slug: str) -> HttpResponse:
-    """Ask whether it is meant, then do it."""
+    """Ask for confirmation, then do it."""
     if not may_operate(request):
         raise PermissionDenied
     action = actions.TARGET_ACTIONS.get(slug)

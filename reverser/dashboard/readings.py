@@ -1,8 +1,8 @@
 """What the store says about branches and targets now, read for people.
 
-The database tells what was; only the store tells what waits. A store that does not answer is itself the
-answer that matters most, so every reading here may be absent and the page says so instead of failing.
-Readings are kept for two seconds per process: ten open dashboards cost Redis what one does.
+The database holds what happened; only the store holds what waits. A store that does not answer is the most
+important finding of all, so every reading here may be absent and the page says so instead of failing.
+Readings are cached for two seconds per process: ten open dashboards cost Redis as much as one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reverser.store.model import BranchHealth, BranchKey, BranchRecord, LeaseKin
 
 ENTRY_BYTES = 256 * 1024
 AT_ONCE = 50
-"""Branches; the answers stay in memory together."""
+"""Branches per round trip; their replies are in memory together."""
 FRESH_SECONDS = 2.0
 
 T = TypeVar("T")
@@ -33,12 +33,12 @@ class BranchReading:
     record: BranchRecord
     health: BranchHealth | None
     holder: str = ""
-    """Who writes it now; empty = nobody at this moment."""
+    """The worker that writes it now; empty = none."""
     oldest_ms: Mapping[str, int] = field(default_factory=dict)
     """Time of the oldest unsettled entry by target UID, of those near the head of the journal."""
     pending_bytes: Mapping[str, int] = field(default_factory=dict)
     due_ms: int = 0
-    """When the writer means to go on; 0 = nothing is planned."""
+    """When the writer will continue (ms); 0 = nothing is planned."""
 
     @property
     def failing(self) -> bool:
@@ -47,7 +47,7 @@ class BranchReading:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Everything the overview wants from the store. ``problem`` is empty when it answered."""
+    """Everything the overview needs from the store. ``problem`` is empty when it answered."""
 
     problem: str = ""
     now_ms: int = 0
@@ -62,8 +62,8 @@ class Reading:
 def read_branches(
     store: Store, keys: Sequence[BranchKey], *, holders: Mapping[str, str], due_ms: Mapping[str, int]
 ) -> list[BranchReading]:
-    """Branches in the order of ``keys``; who writes them and when is by ``BranchKey.id``. Some are asked for
-    at once: a question each would cost more than all else of a page. Raises StoreUnavailable.
+    """Branches in the order of ``keys``; who writes them and when is by ``BranchKey.id``. Several share a
+    round trip: one each would cost more than the rest of a page. Raises StoreUnavailable.
     """
     found = []
     for start in range(0, len(keys), AT_ONCE):
@@ -99,7 +99,7 @@ def _oldest(waiting: Iterable[Stored]) -> dict[str, int]:
 
 
 def read_all(store: Store) -> Reading:
-    """All branches, watchers and leases; a store that is away makes a reading with a problem."""
+    """All branches, watchers and leases; an unavailable store gives a reading with a problem."""
     try:
         writers, due_ms = store.lease_holders(LeaseKind.BRANCH), store.read_due()
         now_ms, keys = store.time_ms(), list(store.known_branches())
@@ -115,7 +115,7 @@ def read_all(store: Store) -> Reading:
 
 
 class Shared(Generic[T]):
-    """A value made at most once in ``seconds``, however many threads ask."""
+    """A value made at most once in ``seconds``, however many threads ask for it."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -141,7 +141,7 @@ READING: Shared[Reading] = Shared(FRESH_SECONDS)
 
 
 def current() -> Reading:
-    """The reading of this moment, from the store of this process."""
+    """The current reading, from the store of this process."""
     from reverser.wiring import store
 
     return READING.get(lambda: read_all(store()))

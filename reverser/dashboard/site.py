@@ -1,4 +1,4 @@
-"""The admin site: its index is the overview, and pages that belong to no model hang below it."""
+"""The admin site: its index is the overview, and pages without a model are below it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Site(UnfoldAdminSite):
     def admin_view(
         self, view: Callable[..., HttpResponse], cacheable: bool = False
     ) -> Callable[..., HttpResponse]:
-        """Every page below the site allows what the theme's scripts need."""
+        """Every page of the site allows what the theme's scripts need."""
         guarded = super().admin_view(view, cacheable)
 
         def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if is_fragment(request) and not self.has_permission(request):
-                # The session is over: the page itself, not the part that renews, goes to the login.
+                # The session has ended: the whole page goes to the login, not only the part that refreshes.
                 return HttpResponse(status=204, headers={"HX-Refresh": "true"})
             return cast("HttpResponse", guarded(request, *args, **kwargs))
 

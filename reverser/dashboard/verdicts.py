@@ -2,7 +2,7 @@
 
 One word per target, in the order in which a person should look: *failing* needs somebody; *late* means a
 change has waited longer than a window and a push should take; *held* waits for a decision; *starting* heals
-by itself; *writing* is a change on its way; *unknown* is that nobody has said anything yet.
+on its own; *writing* is a change on its way; *unknown* means that nothing was reported yet.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LATE_MS = 120_000
 GATES = ("Validated", "EncryptionConfigured", "StreamsRunning", "GitPathAccepted")
 """The conditions that make a target not ready, in the order in which the first one decides."""
 LEFT_OUT = ("ObjectsWritten", "RenderMatchesLive")
-"""What is not in Git though nothing waits."""
+"""Conditions for objects that are not in Git although nothing waits."""
 PLANNED_MS = 10_000
-"""A due time further ahead is a commit window that is open that long; a claim moves it by less."""
+"""A due time further ahead belongs to a long commit window; a claim moves it by less."""
 
 
 class State(IntEnum):
@@ -58,7 +58,7 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer for one target. A target that is up to date has a reason where objects are left out."""
+    """The verdict on one target. A target that is up to date has a reason only where objects are left out."""
 
     state: State
     reason: str = ""
@@ -89,7 +89,7 @@ def since_of(found: Mapping[str, Any]) -> datetime | None:
 
 
 def judge(target: TargetState, branch: BranchReading | None, *, now_ms: int) -> Verdict:
-    """The verdict on a target; ``branch`` is None where the store says nothing."""
+    """The verdict on a target; ``branch`` is None where the store does not answer."""
     oldest_ms = branch.oldest_ms.get(target.uid, 0) if branch is not None else 0
     if branch is not None and not oldest_ms and branch.pending_bytes.get(target.uid):
         oldest_ms = max(branch.oldest_ms.values(), default=0)
@@ -126,7 +126,7 @@ def judge(target: TargetState, branch: BranchReading | None, *, now_ms: int) -> 
 
 
 def _because(conditions: Sequence[Mapping[str, Any]], message: str) -> str:
-    """The summary, and the words of the condition behind it where it does not repeat them itself."""
+    """The summary, and the message of the condition behind it unless the summary repeats it."""
     for name in GATES:
         found = condition(conditions, name)
         if found.get("status") == "False":

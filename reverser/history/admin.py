@@ -1,4 +1,4 @@
-"""The history in the admin: all is read, nothing is written. Targets and commits have pages of their own."""
+"""The history in the admin, read-only. Targets and commits have pages of their own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ for _model in (
 
 
 class Listing(ChangeList):
-    """A list whose heading counts results only under a search or a filter; *Show all* lifts those."""
+    """A list whose heading counts results only under a search or a filter; *Show all* clears those."""
 
     def get_results(self, request: HttpRequest) -> None:
         """The rows of the page."""
@@ -75,7 +75,7 @@ class ReadOnly(ModelAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """History goes by its retention alone."""
+        """History is deleted only by its retention."""
         return False
 
 
@@ -249,7 +249,7 @@ class IncidentAdmin(ReadOnly):
 
 @admin.register(LogEntry)
 class TrailAdmin(ReadOnly):
-    """What people did here."""
+    """The actions of people in the admin."""
 
     list_display = ("action_time", "user", "object_repr", "told")
     list_filter = (("action_time", TimeFilter),)
@@ -259,7 +259,7 @@ class TrailAdmin(ReadOnly):
 
     @display(description="what")
     def told(self, row: LogEntry) -> str:
-        """The words of the action, or what Django says of a change."""
+        """The text of the action, or Django's description of a change."""
         return str(row.get_change_message() or row)
 
 

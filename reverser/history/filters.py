@@ -1,4 +1,4 @@
-"""What the lists of the history can be narrowed by. None of these reads the history to offer its choices."""
+"""The filters of the history's lists. None of these reads the history to offer its choices."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from reverser.history.templatetags.words import ENDED
 
 
 class TimeFilter(RangeDateTimeFilter):
-    """From and to, in UTC. The theme's own drops a day without a time, and what it cannot read, and shows
-    everything; here a day is the whole day, and what cannot be read finds nothing.
+    """From and to, in UTC. The theme's own filter ignores a date without a time, and malformed input, and
+    shows everything; here a date means the whole day, and malformed input finds nothing.
     """
 
     ENDS = (("gte", "from", "00:00:00"), ("lte", "to", "23:59:59.999999"))
@@ -76,7 +76,7 @@ class OutcomeFilter(admin.SimpleListFilter):
 
 
 class AskedFilter(admin.SimpleListFilter):
-    """Commits that somebody asked for, and those that came by themselves."""
+    """Commits that somebody asked for, and all others."""
 
     title = "commit request"
     parameter_name = "asked"
@@ -86,7 +86,7 @@ class AskedFilter(admin.SimpleListFilter):
         return [("yes", "asked for by a CommitRequest"), ("no", "not asked for")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """By whether a request's UID stands at the commit."""
+        """By whether the commit has a request's UID."""
         if self.value() == "yes":
             return queryset.exclude(request_uid="")
         return queryset.filter(request_uid="") if self.value() == "no" else queryset

@@ -1,4 +1,4 @@
-"""What happened, as rows. Filled from outcomes in the store, each once; never read by the data plane."""
+"""The history as rows. Filled from outcomes in the store, each once; never read by the data plane."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class CommitObject(models.Model):
 
 
 class CommitText(models.Model):
-    """What may be searched of a commit. The database's text index follows this table by itself: triggers on
-    SQLite, a generated column on PostgreSQL (see ``search.py``). A table of its own, because SQLite copies a
-    table to alter it and would lose its triggers; this one is never altered.
+    """What may be searched of a commit. The database keeps its text index in step with this table: triggers
+    on SQLite, a generated column on PostgreSQL (see ``search.py``). A table of its own, because SQLite copies
+    a table to alter it and would lose its triggers; this one is never altered.
     """
 
     commit = models.OneToOneField(
@@ -175,7 +175,7 @@ class TargetState(models.Model):
 
 
 class OpenIdentity(models.Model):
-    """Whose account it is to an OpenID Connect issuer: a subject is for ever, a name is not."""
+    """The OpenID Connect identity of an account: an issuer's subject never changes, a name may."""
 
     user = models.OneToOneField("auth.User", on_delete=models.CASCADE, related_name="open_identity")
     issuer = models.CharField(max_length=512)

@@ -1,4 +1,5 @@
-"""Pages of lists that may be long: counting stops early, because nobody reads beyond and everybody waits."""
+"""Pages of lists that may be long: counting stops early, because nobody reads that far and everybody would
+wait for the count."""
 
 from __future__ import annotations
 

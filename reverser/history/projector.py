@@ -32,7 +32,7 @@ class OutcomeSource(Protocol):
 
 
 def project_outcomes(source: OutcomeSource, *, count: int = 200, block_ms: int = 0) -> int:
-    """Project the next outcomes; returns how many were written. Safe to repeat and to run twice at a time."""
+    """Project the next outcomes; returns how many were written. Safe to repeat and to run concurrently."""
     position, _created = ProjectorPosition.objects.get_or_create(stream=STREAM)
     batch = source.read_outcomes(position.position, count, block_ms)
     if not batch:
@@ -40,7 +40,7 @@ def project_outcomes(source: OutcomeSource, *, count: int = 200, block_ms: int =
     with transaction.atomic():
         locked = ProjectorPosition.objects.select_for_update().get(pk=position.pk)
         if locked.position != position.position:
-            return 0  # another process was faster; what it has written is not read again
+            return 0  # another process was faster and has written these rows
         for _stream_id, outcome in batch:
             _project(outcome)
         locked.position = batch[-1][0]

@@ -45,7 +45,7 @@ def hours(now: datetime, count: int = 24) -> list[Hour]:
     """Commits and changes of the last ``count`` hours, oldest first, empty hours included."""
     first = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=count - 1)
     starts = [first + timedelta(hours=step) for step in range(count)]
-    # A range of the index for each hour: to group by what is computed sorts all commits of the day.
+    # One range of the index per hour: grouping by a computed value would sort all commits of the day.
     parts = [
         Commit.objects.filter(pushed_at__gte=start, pushed_at__lt=start + timedelta(hours=1))
         .order_by()

@@ -1,10 +1,10 @@
 """Which permissions the installation needs, as RBAC manifests.
 
-Two answers to one question. ``standard_roles`` is what is shipped: what the product itself does, Secrets
-by name only (never listed), and the right to read every type in a role of its own that can be left out.
-``exact_roles`` is generated for the configuration of the moment: the types that rules select, in the
-namespaces where they select them, and the Secrets and ConfigMaps that are named. RBAC only ever adds, so a
-narrow role narrows nothing beside a wide one: install one answer or the other. Pure.
+There are two sets. ``standard_roles`` is shipped: what the product itself does, Secrets by name only (never
+listed), and the right to read every type in a role of its own that can be left out. ``exact_roles`` is
+generated for the configuration of the moment: the types that rules select, in the namespaces where they
+select them, and the Secrets and ConfigMaps that are named. RBAC only ever adds, so a narrow role restricts
+nothing beside a wide one: install one or the other. Pure.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def operator_grants() -> frozenset[Grant]:
     found.add(Grant("authentication.k8s.io", "tokenreviews", "create"))
     found.add(Grant("authorization.k8s.io", "subjectaccessreviews", "create"))
     found.add(Grant("", "namespaces", "get"))
-    # The same Event again is counted on the first one.
+    # A repeated Event raises the count of the first one.
     found |= {Grant("", "events", verb) for verb in ("create", "patch")}
     return frozenset(found)
 

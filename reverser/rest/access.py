@@ -1,8 +1,8 @@
-"""The two questions to the cluster: whose token is this, and may they do that. Answers are kept briefly.
+"""The two questions to the cluster: whose token is this, and may they do that. Answers are cached briefly.
 
-RBAC is the one policy: nothing here decides. A kept answer means that a permission taken away, or a token
-revoked, holds on for at most ``KEEP_SECONDS``; a refusal is kept shorter, so that a new grant shows at once.
-Tokens are kept as digests only. Both caches are bounded.
+RBAC is the only policy: nothing here decides. Because of the cache a revoked permission or token stays valid
+for at most ``KEEP_SECONDS``; a refusal is cached for less, so that a new grant takes effect soon. Tokens are
+cached as digests only. Both caches are bounded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Access:
 
 
 class Kept(Generic[T]):
-    """A bounded memory of answers, each with its own end."""
+    """A bounded cache of answers, each with its own expiry."""
 
     def __init__(self, size: int = KEPT, clock: Callable[[], float] = time.monotonic) -> None:
         self._size = size
@@ -53,13 +53,13 @@ class Kept(Generic[T]):
         self._answers: OrderedDict[object, tuple[float, T]] = OrderedDict()
 
     def get(self, key: object) -> T | None:
-        """A kept answer, or None."""
+        """A cached answer, or None."""
         with self._lock:
             found = self._answers.get(key)
             return found[1] if found is not None and self._clock() < found[0] else None
 
     def put(self, key: object, answer: T, seconds: float) -> T:
-        """Keep an answer and give it back."""
+        """Cache an answer and return it."""
         with self._lock:
             self._answers[key] = (self._clock() + seconds, answer)
             self._answers.move_to_end(key)
@@ -75,7 +75,7 @@ class Kept(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """The answer about a token; ``caller`` is None where it is nobody's."""
+    """The review of a token; ``caller`` is None for an invalid one."""
 
     caller: Caller | None
 
@@ -85,7 +85,7 @@ ACCESS: Kept[bool] = Kept()
 
 
 def review_token(kube: Kube, token: str) -> Caller | None:
-    """Whose token it is; None = nobody's. Raises the error tree's class where the cluster does not answer."""
+    """Whose token it is; None = invalid. Raises the error tree's class when the cluster does not answer."""
     key = hashlib.sha256(token.encode()).digest()
     kept = TOKENS.get(key)
     if kept is not None:
@@ -113,12 +113,12 @@ def may(kube: Kube, caller: Caller, access: Access) -> bool:
 
 
 def may_get(kube: Kube, caller: Caller, path: str) -> bool:
-    """Whether RBAC lets the caller ``get`` a path that is no resource. Raises as ``review_token`` does."""
+    """Whether RBAC lets the caller ``get`` a non-resource path. Raises as ``review_token`` does."""
     return _review(kube, caller, path, {"nonResourceAttributes": {"path": path, "verb": "get"}})
 
 
 def _review(kube: Kube, caller: Caller, what: Access | str, attributes: dict[str, Any]) -> bool:
-    """The cluster's answer, kept for a while. ``what`` names the question, ``attributes`` put it."""
+    """The cluster's answer, cached for a while. ``what`` is the cache key, ``attributes`` the question."""
     key = (caller, what)
     kept = ACCESS.get(key)
     if kept is not None:

@@ -1,6 +1,6 @@
-"""What REST answers: plain documents from rows and readings, and their shapes for the OpenAPI document.
+"""The documents of REST, made from rows and readings, and their shapes for the OpenAPI document.
 
-Each shape stands beside the function that makes it; a test holds the two together.
+Each shape is beside the function that makes it; a test keeps the two in step.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Outcomes as they happen, as server-sent events.
 
-A stream holds a thread of web, so it has a place among few (``OPEN``), ends by itself after some minutes, and
-says something at least every ten seconds, which is how a client that is gone is noticed. The event's id is
-its place in the store's stream: a client that comes back with ``Last-Event-ID`` misses nothing that the store
-still has.
+A stream holds a thread of web, so their number is limited (``OPEN``), each ends after some minutes, and each
+sends something at least every ten seconds, which is how a disconnected client is noticed. The event's id is
+its position in the store's stream: a client that comes back with ``Last-Event-ID`` misses nothing that the
+store still has.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OutcomeStream:
         return next(self._lines)
 
     def close(self) -> None:
-        """The client is gone, or the stream is over."""
+        """The client disconnected, or the stream has ended."""
         if not self._closed:
             self._closed = True
             self._places.leave(self._caller.username)

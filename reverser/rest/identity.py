@@ -1,8 +1,8 @@
 """Who asks, as Kubernetes knows them.
 
-There are two ways in and one kind of answer. A bearer token is the cluster's: TokenReview says whose it is.
-A person logged in to the admin is not the cluster's, so their name gets a prefix that keeps them apart from
-every user the cluster may have of that name; RBAC then says what ``gitops-reverser:alice``, of the groups
+There are two ways in and one kind of caller. A bearer token belongs to the cluster: TokenReview says whose it
+is. A person logged in to the admin does not, so their name gets a prefix that keeps them apart from any
+cluster user of that name; RBAC then says what ``gitops-reverser:alice``, of the groups
 ``gitops-reverser:viewer`` and so on, may do.
 """
 
@@ -31,12 +31,13 @@ class Caller:
 
     @property
     def pk(self) -> str:
-        """What throttling counts by."""
+        """The key that throttling counts by."""
         return self.username
 
     @property
     def impersonation(self) -> Impersonation:
-        """For requests to the cluster in the caller's name. The API server adds what all have by itself."""
+        """For requests to the cluster in the caller's name. The API server adds the groups that every user
+        has."""
         return Impersonation(self.username, tuple(g for g in self.groups if g != AUTHENTICATED))
 
 

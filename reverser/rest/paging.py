@@ -1,4 +1,4 @@
-"""Every list of rows is bounded, by a cursor that stays right while rows are written."""
+"""Every list of rows is paged by a cursor that stays valid while rows are written."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Cursor(CursorPagination):
     ordering = "-id"
 
     def decode_cursor(self, request: Any) -> Any:
-        """Raises NotFound for a cursor that is none."""
+        """Raises NotFound for a malformed cursor."""
         if len(request.query_params.get(self.cursor_query_param, "")) > 2000:
             raise NotFound("this cursor is none of ours")
         return super().decode_cursor(request)
 
     def get_page_size(self, request: Any) -> int:
-        """The asked size. Raises ValidationError for one that is not offered."""
+        """The requested size. Raises ValidationError for one out of range."""
         return limit_of(request)
 
     def get_ordering(self, request: Any, queryset: Any, view: Any) -> tuple[str, ...]:
-        """The order asked for, of those that the view offers; the id decides among equals."""
+        """The requested order, of those that the view offers; ties are broken by id."""
         offered: dict[str, tuple[str, ...]] = getattr(view, "orderings", {})
         asked = request.query_params.get("order", "")
         if "order" in request.query_params and asked not in offered:

@@ -1,7 +1,7 @@
-"""Every refusal is one document (RFC 9457, ``application/problem+json``), whoever refuses.
+"""Every refusal is one document (RFC 9457, ``application/problem+json``), whichever part refuses.
 
-The class of an error decides its HTTP status, here and nowhere else. Messages of the product's own errors
-end with what to do and are passed on; whatever is not known becomes a 500 without details.
+The class of an error decides its HTTP status, here and nowhere else. Messages of the product's own errors end
+with what to do and are passed on; any other error becomes a 500 without details.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _fields(detail: Any, path: str = "") -> list[dict[str, str]]:
 
 
 class BoundedJSONParser(JSONParser):
-    """JSON that nests deeper than Python can follow is not JSON that anybody means."""
+    """A JSON parser that refuses nesting beyond Python's recursion limit."""
 
     def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
         """The value. Raises ParseError."""
@@ -150,14 +150,14 @@ def _plain(status: int, detail: str) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None, **_rest: Any) -> HttpResponse:
-    """An address that is nobody's: a problem below the API, a page elsewhere."""
+    """An unknown address: a problem document below the API, a page elsewhere."""
     if _is_api(request):
         return _plain(404, f"there is no {request.path[:200]}; see /api/docs/")
     return defaults.page_not_found(request, exception or Http404())
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """What no view has seen, for example a host name that is not ours."""
+    """A request refused before any view, for example for its host name."""
     if _is_api(request):
         return _plain(400, "the request cannot be read; is the host name one of REVERSER_ALLOWED_HOSTS?")
     return defaults.bad_request(request, exception)

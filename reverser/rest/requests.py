@@ -65,7 +65,7 @@ class WishSerializer(serializers.Serializer[Any]):
 
 
 class Waiting(View):
-    """Views that may wait for a request's end."""
+    """Views that may wait until a request is finished."""
 
     def seconds(self) -> int:
         """``?wait=``. Raises ValidationError."""
@@ -157,7 +157,7 @@ class Requests(Rows, Waiting):
             ) from error
 
     def _waited(self, namespace: str, name: str, wait: int, made: dict[str, Any]) -> dict[str, Any]:
-        """It is made whatever happens while waiting, so that is what the answer says."""
+        """The request exists whatever happens while waiting, so the response says at least that."""
         from rest_framework.exceptions import Throttled
 
         try:

@@ -1,7 +1,7 @@
 """Saving on request: a CommitRequest is made in the cluster, in the caller's own name, and followed.
 
 The admin, REST and ``manage.py save`` all come through here. The request is an ordinary object of the
-cluster, so admission records who truly asked, and whatever RBAC, policy or quota says about it holds.
+cluster, so admission records who really asked, and RBAC, policies and quotas apply.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def delay_problem(seconds: int) -> str:
 
 
 def create(kube: Kube, wish: Wish, *, acting_as: Impersonation | None) -> dict[str, Any]:
-    """Make the CommitRequest; answers the object.
+    """Create the CommitRequest and return it.
 
-    ``acting_as`` is None where the client's own identity is the one that asks. Raises the error tree's
-    classes: KubeForbidden, KubeInvalid with causes, KubeNotFound for a namespace that is not there.
+    ``acting_as`` None means the client's own identity. Raises the error tree's classes: KubeForbidden,
+    KubeInvalid with causes, KubeNotFound for a namespace that is not there.
     """
     path = own_path("commitrequests", namespace=wish.namespace)
     for attempt in range(ATTEMPTS):

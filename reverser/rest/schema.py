@@ -1,4 +1,4 @@
-"""The OpenAPI document: every operation tells its refusals, all of one shape, and the two ways in."""
+"""The OpenAPI document: every operation lists its refusals, all of one shape, and the two ways in."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Schema(AutoSchema):
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the document calls the bearer token."""
+    """The bearer token in the document."""
 
     target_class = "reverser.rest.authentication.KubernetesToken"
     name = "kubernetesToken"
@@ -65,7 +65,7 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
 
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the document calls the admin's session."""
+    """The admin's session in the document."""
 
     target_class = "reverser.rest.authentication.AdminSession"
     name = "adminSession"

@@ -1,4 +1,4 @@
-"""So many requests a minute for one caller, and only so many that stay open at a time."""
+"""Limits on the requests of one caller per minute, and on those open at the same time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reverser.rest.identity import Caller
 from reverser.wiring import config
 
 OPEN_IN_ALL = 4
-"""Half of the threads that serve web: waiting callers never keep a person from the admin."""
+"""Half of web's threads: waiting callers never keep a person from the admin."""
 OPEN_OF_ONE = 2
 RETRY_SECONDS = 5
 
@@ -30,14 +30,14 @@ class CallerThrottle(SimpleRateThrottle):
         return f"{config().rest_rate}/min"
 
     def get_cache_key(self, request: Request, view: Any) -> str:
-        """One count for each caller."""
+        """One count per caller."""
         user = getattr(request, "user", None)
         ident = f"user:{user.username}" if isinstance(user, Caller) else f"address:{self.get_ident(request)}"
         return self.cache_format % {"scope": self.scope, "ident": ident}
 
 
 class OpenRequests:
-    """Counts requests that hold a thread."""
+    """Counts the requests that hold a thread."""
 
     def __init__(self, in_all: int = OPEN_IN_ALL, of_one: int = OPEN_OF_ONE) -> None:
         self._in_all = in_all
@@ -46,7 +46,7 @@ class OpenRequests:
         self._open: dict[str, int] = {}
 
     def enter(self, who: str) -> None:
-        """Take a place; ``leave`` must follow. Raises Throttled where there is none."""
+        """Take a place; ``leave`` must follow. Raises Throttled when all are taken."""
         with self._lock:
             if sum(self._open.values()) >= self._in_all or self._open.get(who, 0) >= self._of_one:
                 raise Throttled(

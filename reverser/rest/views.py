@@ -70,7 +70,7 @@ class View(APIView):
 
     @method_decorator(conditional_page)
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Answers carry an ETag, and are the caller's alone."""
+        """Responses carry an ETag and may be cached by the caller only."""
         response = super().dispatch(request, *args, **kwargs)
         patch_vary_headers(response, ["Authorization", "Cookie"])
         response.setdefault("Cache-Control", "private, no-cache")
@@ -78,14 +78,14 @@ class View(APIView):
 
     @property
     def caller(self) -> Caller:
-        """Who asks; the authenticators and the permission class let nobody else through."""
+        """The authenticated caller; authenticators and permission class admit nobody else."""
         user: Any = self.request.user
         if not isinstance(user, Caller):
             raise NotAuthenticated
         return user
 
     def authorize(self, verb: str, resource: str, *, namespace: str = "", name: str = "") -> None:
-        """Raises PermissionDenied where RBAC says no, and the error tree's classes where it says nothing."""
+        """Raises PermissionDenied where RBAC refuses, the error tree's classes without an answer."""
         access = Access(verb, resource, namespace, name)
         if not may(kube(), self.caller, access):
             more = "" if namespace else "; with ?namespace= the right in that namespace is enough"
@@ -317,7 +317,7 @@ class Branch(View):
 
 
 def reading_now() -> Reading:
-    """The reading of this moment. Raises StoreUnavailable."""
+    """The current reading. Raises StoreUnavailable."""
     reading = current()
     if reading.problem:
         raise StoreUnavailable(reading.problem)

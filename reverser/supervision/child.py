@@ -2,7 +2,7 @@
 
 A supervisor that is killed outright cannot stop its children; the kernel does it instead. The signal is
 requested in the new process itself, before the program is executed, so no thread of the parent is involved.
-``PARENT`` is the parent's process id: a parent that is gone before the request was made is noticed by it.
+``PARENT`` is the parent's process id, by which a parent that ended before the request is noticed.
 """
 
 from __future__ import annotations

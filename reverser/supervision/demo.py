@@ -51,7 +51,7 @@ def prepare_demo(demo: Demo) -> tuple[Program, ...]:
 
 
 def _remembered_port(path: Path) -> int:
-    """The port of the last start, so that a shell's KUBECONFIG stays good, unless somebody else took it."""
+    """The port of the last start, so that a shell's KUBECONFIG stays valid, unless the port is taken."""
     text = path.read_text(encoding="ascii") if path.exists() else ""
     if text.isdigit() and not port_problem("", Address("127.0.0.1", int(text))):
         return int(text)

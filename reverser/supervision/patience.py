@@ -1,4 +1,4 @@
-"""Waiting inside a running demo: whatever dies meanwhile is started again, and the person may interrupt."""
+"""Waiting inside a running demo: a process that dies meanwhile is restarted, and the person may interrupt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reverser.kube.sync import Kube
 from reverser.supervision.up import Interrupted, Up
 
 STEP_SECONDS = 150.0
-"""A step takes a second or two; a busy machine may need a minute to start a process again."""
+"""A step takes a second or two; a busy machine may need a minute to restart a process."""
 
 
 class StoryFailed(ReverserError):
@@ -23,7 +23,7 @@ class StoryFailed(ReverserError):
 
 @dataclass(slots=True)
 class PatientKube:
-    """The cluster as the story needs it: a request is made again until the API server answers it."""
+    """The cluster as the story needs it: a request is repeated until the API server answers."""
 
     run: Up
     kube: Kube
@@ -39,7 +39,7 @@ class PatientKube:
         return [item["metadata"]["name"] for item in found.items]
 
     def create(self, path: str, manifest: dict[str, Any]) -> None:
-        """Create an object; one that is there is the work of a request whose answer was lost."""
+        """Create an object; one that exists was created by a request whose response was lost."""
         try:
             self._again(lambda: self.kube.create(path, manifest))
         except KubeConflict as error:
@@ -51,7 +51,7 @@ class PatientKube:
         self._again(lambda: self.kube.patch(path, body, kind=kind))
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that is gone is the work of a request whose answer was lost."""
+        """Delete an object; one that is gone was deleted by a request whose response was lost."""
         with contextlib.suppress(KubeNotFound):
             self._again(lambda: self.kube.delete(path))
 
@@ -69,8 +69,7 @@ class PatientKube:
 
 
 def look_around(run: Up) -> bool:
-    """Between two looks: restart what died, and tell whether anything had. Raises Interrupted when the run
-    is to end."""
+    """Restart processes that died; whether there were any. Raises Interrupted when the run is to end."""
     if run.stopping:
         raise Interrupted
     died = run.supervisor.check()

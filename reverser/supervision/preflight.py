@@ -24,8 +24,8 @@ from reverser.supervision.valkey import wait_for_redis
 CLUSTER_DEADLINE_SECONDS = 10.0
 REDIS_DEADLINE_SECONDS = 3.0
 LEAST_FREE_BYTES = 32 * 1024 * 1024
-"""What a first start writes, and a little to work with. On a full disk a file that is mapped into memory ends
-its process without a word."""
+"""What a first start writes, and a reserve. On a full disk a write to a memory-mapped file kills its process
+without a message."""
 LEFTOVER_SECONDS = 15.0
 """How long the children of a killed supervisor may take to end."""
 _KINDS = ("gitproviders", "gittargets", "watchrules", "clusterwatchrules", "commitrequests")
@@ -35,8 +35,8 @@ _KINDS = ("gitproviders", "gittargets", "watchrules", "clusterwatchrules", "comm
 def owned_state_dir(state_dir: Path, *, patience: float = LEFTOVER_SECONDS) -> Iterator[int]:
     """Make sure that the state directory can be written and that nobody else uses it; yields the lock.
 
-    The lock is a file descriptor that children inherit. Children of a supervisor that was killed outright
-    end by themselves; ``patience`` seconds are given to them.
+    The lock is a file descriptor that children inherit. Children of a supervisor that was killed outright end
+    on their own, within ``patience`` seconds.
     """
     try:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o750)
@@ -160,7 +160,7 @@ def redis_problem(url: str) -> str:
 
 
 def redis_may_come(url: str) -> bool:
-    """Whether all that is wrong with a Redis is that nothing answers: then every process waits for it."""
+    """Whether the only problem with a Redis is that nothing answers: then every process waits for it."""
     if address_problem(url) or missing_tls_file(url):
         return False
     client = blocking_client(url, socket_timeout=2, socket_connect_timeout=2)

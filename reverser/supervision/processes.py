@@ -1,9 +1,9 @@
 """A small supervisor: starts programs in order, restarts what dies, stops all in a given order.
 
-Children run in their own sessions, so that Ctrl-C reaches the supervisor alone and the order of stopping
-is kept: who feeds the journal first, who writes Git next, the store last. Their output is passed on line
-by line with the child's name in front. They inherit the lock of the state directory: it stays taken while
-one of them is left, even after a supervisor that was killed outright.
+Children run in their own sessions, so that Ctrl-C reaches only the supervisor and the stop order is kept:
+what feeds the journal first, what writes Git next, the store last. Their output is passed on line by line
+with the child's name in front. They inherit the lock of the state directory: it stays held while one of them
+runs, even after the supervisor was killed outright.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESTART_FIRST_SECONDS = 0.5
 RESTART_MOST_SECONDS = 15.0
 HEALTHY_AFTER_SECONDS = 30.0
 LAST_STAGE_SECONDS = 1.5
-"""What the stages of a stop leave for those that come after them."""
+"""Seconds that each stage of a stop leaves for the stages after it."""
 
 
 class Output(Protocol):
@@ -40,7 +40,7 @@ class Output(Protocol):
 
 @dataclass(slots=True)
 class LogFile:
-    """A file of lines, made with the first of them."""
+    """A log file, created with its first line."""
 
     path: Path
     _file: IO[str] | None = None
@@ -52,7 +52,7 @@ class LogFile:
         return self._file.write(text)
 
     def flush(self) -> object:
-        """Hand what was written to the system."""
+        """Flush to the operating system."""
         return self._file.flush() if self._file is not None else None
 
 
@@ -93,7 +93,7 @@ class Supervisor:
         self._running.append(_Running(program, self._spawn(program), time.monotonic()))
 
     def check(self) -> list[str]:
-        """Restart what has died, each with a growing delay; returns the names that died."""
+        """Restart programs that died, each with a growing delay; returns their names."""
         died = []
         now = time.monotonic()
         for entry in self._running:
@@ -194,7 +194,7 @@ class Supervisor:
             return
         for raw in stream:
             text = raw.decode("utf-8", "replace").rstrip("\n")
-            # A full disk or a closed terminal must not stop the program that talks.
+            # A full disk or a closed terminal must not stop the program that writes.
             with self._lock, contextlib.suppress(OSError):
                 self.output.write(f"{name:8} {text}\n")
                 self.output.flush()

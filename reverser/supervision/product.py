@@ -44,7 +44,7 @@ def child_environment(config: Config, redis_url: str) -> dict[str, str]:
 def programs(environment: dict[str, str], *, threads: int, state_dir: Path) -> list[Program]:
     """The four processes of the product."""
     python = sys.executable
-    # Web tells for all: the others would want its address, and count everything once more.
+    # Web exports for all: the others would need an address each, and count everything again.
     silent = {
         f"{variable_name(name)}{end}"
         for name in ("metrics_cert_dir", "otlp_endpoint")
@@ -78,14 +78,14 @@ def programs(environment: dict[str, str], *, threads: int, state_dir: Path) -> l
 
 def prepare_folders(state_dir: Path) -> None:
     for name in ("run", "metrics"):
-        # What a killed run left here is of no use to anybody.
+        # Leftovers of a killed run are useless.
         shutil.rmtree(state_dir / name, ignore_errors=True)
         (state_dir / name).mkdir(parents=True)
 
 
 def prepare_database(state_dir: Path) -> Login | None:
-    """Bring the tables up to date and see to the first administrator (see ``ensure_login``). Raises
-    SettingsInvalid where the database cannot be reached or written.
+    """Migrate the tables and create the first administrator (see ``ensure_login``). Raises SettingsInvalid
+    where the database cannot be reached or written.
     """
     from django.core.management import call_command
     from django.db import connections
@@ -118,7 +118,7 @@ def ensure_login(state_dir: Path) -> Login | None:
     if users.filter(is_superuser=True).exists():
         password = path.read_text(encoding="ascii") if path.exists() else ""
         admin = users.filter(username="admin").first()
-        # A password that somebody has changed since is not ours to tell.
+        # A password that was changed since must not be shown.
         return Login("admin", password) if admin is not None and admin.check_password(password) else None
     password = secrets.token_urlsafe(12)
     path.unlink(missing_ok=True)

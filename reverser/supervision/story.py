@@ -1,9 +1,9 @@
 """The scripted story of ``demo --once``: what a cluster's day looks like in Git, each step checked.
 
-Nothing here is simulated: the steps go through the API server, the watcher, the journal, a Celery worker
-and git, and are read back from the bare repository. Every name is new in each run, so the story can be
-told again in a state directory that has seen it before. Any process may die in any step: a request that finds
-the API server down is made again, and what must be in Git in the end is the same.
+Nothing here is simulated: the steps go through the API server, the watcher, the journal, a Celery worker and
+git, and are read back from the bare repository. Every name is new in each run, so the story can be repeated
+in the same state directory. Any process may die in any step: a request that finds the API server down is
+repeated, and Git must be the same in the end.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Teller:
         return core_path("configmaps", namespace=seeds.NAMESPACE, name=name)
 
     def until(self, what: str, check: Callable[[], bool]) -> None:
-        """Wait for a condition; StoryFailed after the deadline, which begins anew when a process has died."""
+        """Wait for a condition; StoryFailed after the deadline, which restarts when a process has died."""
         deadline = time.monotonic() + STEP_SECONDS
         while not check():
             if time.monotonic() > deadline:
@@ -246,7 +246,7 @@ def _restart(teller: _Teller) -> None:
 
 
 def _clean_up(teller: _Teller) -> None:
-    """What a story that was interrupted has left goes too, so that all end with the same tree."""
+    """Remove leftovers of an interrupted story too, so that every story ends with the same tree."""
     for resource in ("configmaps", "secrets"):
         for name in teller.kube.names(core_path(resource, namespace=seeds.NAMESPACE)):
             if _MADE_HERE.fullmatch(name):

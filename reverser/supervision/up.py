@@ -1,9 +1,9 @@
 """``manage.py up``: every process of the product on one machine.
 
-Order of a start: the state directory is taken, everything that can be checked is checked, the store and
-the database are made ready, and only then are processes started. ``ready`` is printed once every process
-says so. Order of a stop: watcher (its buffers go to the journal) together with beat and web, then the worker
-(windows closed, one last push), and the store at the very end.
+Start-up order: lock the state directory, run every check, prepare the store and the database, and only then
+start the processes. ``ready`` is printed once every process is ready. Stop order: the watcher (its buffers go
+to the journal) together with beat and web, then the worker (windows closed, one last push), and the store
+last.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ VALKEY_START_SECONDS = 20.0
 
 
 class Interrupted(Exception):
-    """The run was asked to end before it was complete."""
+    """The run was asked to stop before it was complete."""
 
 
 def _unprepared(error: ReverserError) -> str:
@@ -153,7 +153,7 @@ class Up:
             self.supervisor.start(program)
 
     def _refuse_what_cannot_work(self) -> None:
-        """Everything that can be told before anything is made or started, all of it at once."""
+        """Report every problem that can be found before anything is created or started, all at once."""
         found = [
             preflight.space_problem(self.config.state_dir),
             preflight.git_problem(),
@@ -236,8 +236,8 @@ class Up:
             self._patiently(lambda: before_ready(kube))
 
     def _patiently(self, step: Callable[[], T]) -> T:
-        """A step that the cluster may be too busy for just now; it did answer, so it is waited for. Raises
-        SettingsInvalid for what does not pass by itself.
+        """Repeat a step for which the cluster may be too busy; it has answered before. Raises SettingsInvalid
+        for an error that will not pass.
         """
         told = False
         while True:

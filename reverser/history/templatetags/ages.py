@@ -14,7 +14,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 @register.filter
 def age(value: datetime | None, now: datetime | None = None) -> str:
     """``8 s``, ``17 min``, ``5 h`` or ``3 d``; empty without a time. A time in the future is ``0 s``. The
-    space is one at which no line breaks."""
+    space is a non-breaking one."""
     if value is None:
         return ""
     seconds = max(0, int(((now or datetime.now(tz=UTC)) - value).total_seconds()))
