@@ -216,8 +216,8 @@ SETTINGS: dict[str, Setting] = {
     "redis_url": Setting(
         _text,
         "",
-        "Redis or Valkey that holds the journal: redis://, rediss://, unix:// or redis+sentinel:// "
-        "(up and demo start one)",
+        "Redis or Valkey that holds the journal: redis://, rediss://, unix://, redis+sentinel:// or "
+        "rediss+sentinel:// (up and demo start one)",
         True,
     ),
     "broker_url": Setting(_text, "", "Celery's broker, where it is not the Redis above", True),

@@ -14,7 +14,13 @@ from csp.constants import NONE, SELF, UNSAFE_INLINE
 
 from reverser.config import Config, load_config
 from reverser.errors import SettingsInvalid
-from reverser.store.address import Sentinels, address_problem, checked_tls, parse_sentinels
+from reverser.store.address import (
+    SCHEMES,
+    address_problem,
+    parse_sentinels,
+    tls_options,
+    without_tls_options,
+)
 
 CONFIG: Config = load_config()
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -72,7 +78,7 @@ def _database(config: Config) -> dict[str, Any]:
 
 def _broker_url(redis_url: str) -> str:
     """The spelling of a Redis address that Celery understands."""
-    place = _sentinels(redis_url)
+    place = parse_sentinels(redis_url)
     if place is not None:
         login = (
             f"{quote(place.username, safe='')}:{quote(place.password, safe='')}@" if place.password else ""
@@ -83,25 +89,28 @@ def _broker_url(redis_url: str) -> str:
         path, _, query = redis_url.removeprefix("unix://").partition("?")
         database = dict(part.partition("=")[::2] for part in query.split("&") if part).get("db", "0")
         return f"redis+socket://{path}?virtual_host={database}"
-    return checked_tls(redis_url)
-
-
-def _sentinels(redis_url: str) -> Sentinels | None:
-    try:
-        return parse_sentinels(redis_url)
-    except ValueError as error:
-        raise SettingsInvalid([f"REVERSER_REDIS_URL: {error}"]) from error
+    return without_tls_options(redis_url) if redis_url.startswith("rediss://") else redis_url
 
 
 def _check_addresses(config: Config) -> None:
+<<<<<<< ours
     """Refuses unusable addresses before anything is started, in every process."""
+=======
+    """Every process names an address that cannot be used as what it is, before it starts anything."""
+    problems = []
+>>>>>>> theirs
     if config.redis_url and (problem := address_problem(config.redis_url)):
-        raise SettingsInvalid([f"REVERSER_REDIS_URL: {problem}"])
+        problems.append(f"REVERSER_REDIS_URL: {problem}")
+    # Celery knows brokers besides Redis.
+    if config.broker_url.partition("://")[0] in SCHEMES and (problem := address_problem(config.broker_url)):
+        problems.append(f"REVERSER_BROKER_URL: {problem}")
+    if problems:
+        raise SettingsInvalid(problems)
 
 
 def _broker_options(redis_url: str) -> dict[str, Any]:
     """What Celery's transport must know about Sentinels beside their addresses."""
-    place = _sentinels(redis_url)
+    place = parse_sentinels(redis_url)
     if place is None:
         return {}
     return {"master_name": place.primary, "sentinel_kwargs": place.sentinel_options}
@@ -246,6 +255,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 30, "socket_keepalive": True}
 CELERY_BROKER_TRANSPORT_OPTIONS |= _broker_options(CONFIG.broker_url or CONFIG.redis_url)
+CELERY_BROKER_USE_SSL = tls_options(CONFIG.broker_url or CONFIG.redis_url) or False
 CELERY_WORKER_POOL = "threads"
 CELERY_WORKER_CONCURRENCY = CONFIG.worker_threads
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

@@ -242,7 +242,7 @@ class Store:
 
     @classmethod
     def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> Store:
-        """A store for ``url`` (redis://, rediss://, unix://, redis+sentinel://). Nothing is sent yet."""
+        """A store for ``url``, in a form that ``store.address`` reads. Nothing is sent yet."""
         options = {"retry": Retry(NoBackoff(), 1), **_options(deadline_s)}
         pool = blocking_pool(url, **options)
         return cls(redis.Redis(connection_pool=pool))
@@ -401,7 +401,7 @@ class AsyncStore:
 
     @classmethod
     def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> AsyncStore:
-        """A store for ``url`` (redis://, rediss://, unix://, redis+sentinel://). Nothing is sent yet."""
+        """A store for ``url``, in a form that ``store.address`` reads. Nothing is sent yet."""
         options = {"retry": AsyncRetry(NoBackoff(), 1), **_options(deadline_s)}
         pool = awaiting_pool(url, **options)
         return cls(redis.asyncio.Redis(connection_pool=pool))

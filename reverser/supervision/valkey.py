@@ -89,6 +89,8 @@ def wait_for_redis(url: str, *, seconds: float) -> str:
         try:
             client.ping()
             return ""
+        except redis.sentinel.MasterNotFoundError:
+            reason = "of the Sentinels none answers that knows a primary of that name"
         except redis.RedisError as error:
             reason = str(error) or type(error).__name__
         finally:

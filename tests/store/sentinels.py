@@ -129,3 +129,25 @@ def sentinel_group(folder: Path, *, password: str = "between us") -> Iterator[Gr
         for process in processes:
             process.kill()
             process.wait(10)
+
+
+@contextlib.contextmanager
+def running_sentinel(folder: Path, primaries: dict[str, int]) -> Iterator[int]:
+    """A Sentinel that knows ports by names and decides alone; the port on which it answers."""
+    folder.mkdir()
+    port = free_port()
+    lines = [f'dir "{folder}"', "bind 127.0.0.1", f"port {port}"]
+    lines += [f"sentinel monitor {name} 127.0.0.1 {primary} 1" for name, primary in primaries.items()]
+    (folder / "conf").write_text("\n".join(lines) + "\n")
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(get_binary_path()), str(folder / "conf"), "--sentinel"], stdout=log, stderr=log, cwd=folder
+        )
+    try:
+        until(
+            lambda: len(redis.Redis(port=port, socket_timeout=5).sentinel_masters()) == len(primaries), "up"
+        )
+        yield port
+    finally:
+        process.kill()
+        process.wait(10)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +17,9 @@ from reverser.errors import StoreUnavailable
 from reverser.store import AsyncStore, Store
 from reverser.store.address import Sentinels, parse_sentinels
 from reverser.store.model import BranchKey
-from tests.store.sentinels import Group, sentinel_group, until
+from reverser.supervision import preflight
+from tests.store.sentinels import Group, running_sentinel, sentinel_group, until
+from tests.valkey import running_valkey
 
 BRANCH = BranchKey("shop", "provider", "main")
 
@@ -110,3 +115,55 @@ def test_a_demoted_primary_is_left(group: Group) -> None:
     group.server(0).replicaof("NO", "ONE")
     until(lambda: _alive(store), "the store goes on")
     assert store.open_journal(BRANCH) == epoch
+
+
+@pytest.fixture
+def dead() -> Iterator[tuple[int, list[int]]]:
+    """A port on which somebody hangs up at once, as before a server that is gone, and the calls so far."""
+    calls: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    calls.append(connection.fileno())
+                    connection.close()
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield int(listener.getsockname()[1]), calls
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+def test_a_dead_sentinel_is_asked_once(dead: tuple[int, list[int]], tmp_path: Path, kind: str) -> None:
+    """With the primary a machine loses its Sentinel: the next one is asked at once, instead of the dead one
+    again and again with pauses that grow.
+    """
+    port, calls = dead
+
+    async def ask(url: str) -> int:
+        store = AsyncStore.connect(url)
+        try:
+            return await store.time_ms()
+        finally:
+            await store.close()
+
+    with (
+        running_valkey() as valkey,
+        running_sentinel(tmp_path / "sentinel", {"journal": valkey.port}) as sentinel,
+    ):
+        url = f"redis+sentinel://127.0.0.1:{port},127.0.0.1:{sentinel}/journal"
+        assert (asyncio.run(ask(url)) if kind == "asyncio" else Store.connect(url).time_ms()) > 0
+    assert len(calls) == 1
+
+
+def test_a_primary_that_nobody_knows_is_told_in_a_line(tmp_path: Path) -> None:
+    """A wrong name is told without the driver's inside."""
+    with running_sentinel(tmp_path / "sentinel", {"journal": 1}) as sentinel:
+        assert preflight.redis_problem(f"redis+sentinel://127.0.0.1:{sentinel}/other") == (
+            "REVERSER_REDIS_URL: no Redis answers there (of the Sentinels none answers that knows a primary "
+            "of that name); start it or correct the address"
+        )
