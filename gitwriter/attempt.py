@@ -77,12 +77,13 @@ class Attempt:
         settled: set[str] = set()
         for intent in intents:
             if arrived(edges.repository, edges.remote, intent, branch=name, base=base):
-                logger.info("an earlier push had arrived", extra={"branch": str(self._branch)})
+                logger.info("an earlier push has reached the remote", extra={"branch": str(self._branch)})
                 settled |= self._settle_arrived(intent, by_boundary, base)
         for stray in strays:
             if arrived(edges.repository, edges.remote, stray, branch=name, base=base):
                 logger.warning(
-                    "a push that was given up has landed late", extra={"branch": str(self._branch)}
+                    "an abandoned push has reached the remote late; every type is replayed",
+                    extra={"branch": str(self._branch)},
                 )
                 self._store.note_stray(self._branch, edges.lease.fence, stray.id)
         if was_rewritten(edges.repository, edges.remote, known, branch=name, base=base):

@@ -41,7 +41,7 @@ def commit_message(unit: Unit, frozen: Frozen, plan: WritePlan, *, committer: st
             rendered = replace(rendered, message=f"{rendered.message}\n\n{_listing(unit)}")
     if rendered.problem:
         logger.warning(
-            "a message template failed; the default made the message",
+            "a message template failed; the default template was used",
             extra={"template": kind.value, "problem": rendered.problem},
         )
     return rendered.message

@@ -106,7 +106,7 @@ class WriterRuntime:
             self._write(branch)
         except TransientError as error:
             logger.warning(
-                "a writer gave up; the journal keeps the work",
+                "the branch could not be written; the journal keeps the work",
                 extra={"branch": str(branch), "detail": str(error)},
             )
         finally:

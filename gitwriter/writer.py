@@ -367,7 +367,7 @@ class BranchWriter:
             self._lease.check()
         except (StalledError, TransientError) as error:
             logger.info(
-                "the remote could not be looked at", extra={"branch": str(self._branch), "detail": str(error)}
+                "the remote could not be checked", extra={"branch": str(self._branch), "detail": str(error)}
             )
 
     # -- how it went
@@ -466,7 +466,7 @@ class BranchWriter:
         try:
             self._look_again(refused)
         except (TransientError, StalledError) as error:
-            logger.info("a refused folder could not be looked at", extra={"detail": str(error)})
+            logger.info("a refused folder could not be scanned again", extra={"detail": str(error)})
         tries = max((memory.rescans.get(uid, 0) for uid in refused), default=0)
         delay = rescan_delay(tries)
         memory.rescan_at = time.monotonic() + delay

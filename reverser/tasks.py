@@ -39,4 +39,4 @@ def forget_history() -> None:
     call_command("clearsessions")
     deleted = forget_before(retention_limit(datetime.now(tz=UTC), config().history_retention))
     if deleted:
-        logger.info("forgot old history", extra={"rows": deleted})
+        logger.info("deleted old history", extra={"rows": deleted})

@@ -151,5 +151,7 @@ def _project(controllers: ControllerRuntime, ended: threading.Event) -> None:
             controllers.projection.flush()
             project_outcomes(store(), block_ms=PROJECT_BLOCK_MS)
         except (DatabaseError, ReverserError) as error:
-            logger.warning("history waits", extra={"detail": str(error)})
+            logger.warning(
+                "history rows could not be written, this is repeated", extra={"detail": str(error)}
+            )
             ended.wait(PROJECT_RETRY_SECONDS)

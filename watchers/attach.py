@@ -74,7 +74,9 @@ class Attacher:
                 if await self._env.store.withdraw_attach(uid):
                     log.info("CommitRequest %s was deleted while it waited", request.meta.key)
             except ReverserError as error:
-                log.debug("CommitRequest %s is looked for again: %s", request.meta.key, error)
+                log.debug(
+                    "CommitRequest %s could not be read, it will be read again: %s", request.meta.key, error
+                )
                 continue
             del self._done[uid]
 

@@ -92,7 +92,7 @@ class Catalog:
         except ReverserError as error:
             metrics.CATALOG_REFRESH.labels("error").inc()
             if not self._failing:
-                log.warning("the API catalog cannot be read, nothing changes: %s", error)
+                log.warning("the API catalog cannot be read, the types known so far stay: %s", error)
             self._failing = True
             return
         finally:

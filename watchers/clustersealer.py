@@ -147,9 +147,9 @@ class ClusterSealer:
         }
         try:
             await self._kube.create(core_path("secrets", namespace=self._namespace), body)
-            log.info("made the digest key in Secret %s/%s", self._namespace, DIGEST_SECRET)
+            log.info("created the digest key in Secret %s/%s", self._namespace, DIGEST_SECRET)
         except KubeConflict:
-            log.debug("another replica made the digest key first")
+            log.debug("another replica created the digest key first")
         return await self._secret(self._namespace, DIGEST_SECRET) or {}
 
     async def _secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:

@@ -138,7 +138,7 @@ class LeaseManager:
             try:
                 await self._store.release_lease(LeaseKind.TARGET, uid, fence)
             except StoreUnavailable as error:
-                log.info("the lease of target %s is left to run out: %s", uid, error)
+                log.info("the lease of target %s could not be released, it will expire: %s", uid, error)
 
     async def lost(self, uid: str) -> None:
         """An append was refused because another holds the lease: win it back or stop."""
@@ -199,11 +199,11 @@ class LeaseManager:
         try:
             await self._holder.gave(uid, drain=drain)
         except Exception:
-            log.exception("a bug while target %s was stopped; its lease is given back all the same", uid)
+            log.exception("a bug while stopping target %s; its lease is released all the same", uid)
         fence = self._held.pop(uid, None)
         if fence is None:
             return
         try:
             await self._store.release_lease(LeaseKind.TARGET, uid, fence)
         except StoreUnavailable as error:
-            log.info("the lease of target %s is left to run out: %s", uid, error)
+            log.info("the lease of target %s could not be released, it will expire: %s", uid, error)

@@ -69,7 +69,7 @@ class Replay:
             fields = {cause.field for cause in error.causes}
             if fields and fields.isdisjoint(STREAMING_FIELDS):
                 raise
-            log.warning("%s: the server refuses streaming lists, it is listed instead", state.name)
+            log.warning("%s: the server does not stream initial states; it is listed instead", state.name)
             return False
         async with stream:
             fold, staging = self._fold(), Staging(state)
@@ -80,7 +80,9 @@ class Replay:
                 raise
             if version is None:
                 await staging.drop()
-                log.warning("%s: the initial state had no end marker, it is listed instead", state.name)
+                log.warning(
+                    "%s: no end marker of the initial state came in time; it is listed instead", state.name
+                )
                 return False
             await self._publish(fold, staging, version, started, "replay")
             if await self._live.follow(stream, resumed=False):

@@ -121,7 +121,7 @@ class WatcherRuntime:
     async def run(self, stop: asyncio.Event) -> None:
         """Works until ``stop`` is set, then drains and gives everything back."""
         sealed = sorted({"secrets", *self._env.config.additional_sensitive_resources})
-        log.info("types that are written sealed or not at all: %s", ", ".join(sealed))
+        log.info("types that are only written sealed: %s", ", ".join(sealed))
         self.kinds.start()
         for informer in self._hints:
             informer.start()

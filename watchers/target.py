@@ -186,7 +186,7 @@ class TargetRunner:
             except LostRace:
                 self._on_lost(self.ref.uid)
             except Exception:
-                log.exception("%s: a bug while looking at its watches; they go on as they are", self._name)
+                log.exception("%s: a bug while comparing its watches; they continue unchanged", self._name)
             with contextlib.suppress(TimeoutError):
                 pause = until_next(asyncio.get_running_loop().time(), self._env.timing.renew)
                 if self._recipients_awaited:

@@ -115,7 +115,7 @@ class AuditIngress:
             log.info("audit request refused: %s", error)
         except StoreUnavailable as error:
             outcome, status, text = "process_error", 500, str(error)
-            log.warning("audit events not filed, the sender is asked to repeat: %s", error)
+            log.warning("audit events could not be stored, the API server will send them again: %s", error)
         metrics.LISTS.labels(outcome).inc()
         if outcome != "decode_error":
             metrics.LIST_EVENTS.labels(outcome).inc(count)

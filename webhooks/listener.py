@@ -117,7 +117,7 @@ class Listener:
                 continue
             if not self._missing:
                 if self._certificates.refresh():
-                    log.info("%s took new certificates", self.name)
+                    log.info("%s uses new certificates", self.name)
                 continue
             try:
                 self._certificates.load()

@@ -52,7 +52,7 @@ class Certificates:
         except (FilesMissing, FilesUnusable) as error:
             told = str(error).encode()
             if told != self._told:
-                log.error("certificates not taken, the old ones stay in use: %s", error)
+                log.error("new certificates cannot be used, the old ones stay in use: %s", error)
             self._told = told
             return False
         self._told = b""

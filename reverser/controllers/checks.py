@@ -194,7 +194,7 @@ def _push_refused(remote: Remote) -> str:
     try:
         return refused_push(remote)
     except (TransientError, StalledError) as error:
-        _log.info("whether a push is permitted could not be told: %s", error)
+        _log.info("could not find out whether pushing is permitted: %s", error)
         return ""
 
 

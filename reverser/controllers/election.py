@@ -71,7 +71,7 @@ class Election:
             if not await self._attempt():
                 await _pause(stop, RETRY)
                 continue
-            _log.info("controllers are led by this process", extra={"identity": self._identity})
+            _log.info("this process leads the controllers", extra={"identity": self._identity})
             await self._lead(stop, lead)
         await self._release()
 
@@ -163,7 +163,7 @@ class Election:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
                 await self._kube.update(self._path, lease, timeout=3.0)
         except ReverserError as error:
-            _log.info("the controllers' lease was not handed over, it runs out by itself: %s", error)
+            _log.info("the controllers' lease could not be released, it will expire: %s", error)
 
 
 async def _pause(stop: asyncio.Event, seconds: float) -> None:

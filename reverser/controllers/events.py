@@ -90,7 +90,7 @@ class Recorder:
         uid, level = str(meta.get("uid") or ""), "Warning" if happening.warning else "Normal"
         message = cap_message(happening.message)
         if not self._flow.allow(uid):
-            _log.info("an Event about %s/%s is left out, there were many: %s", namespace, name, message)
+            _log.info("an Event about %s/%s is left out after too many: %s", namespace, name, message)
             return
         what = (uid, level, happening.reason, message)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -116,7 +116,7 @@ class RequestReconciler:
         for mark in sorted(waiting - {request_mark(obj["metadata"]["uid"]) for obj in listed.items}):
             self._writer.require_lease()
             if await self._store.withdraw_mark(mark):
-                _log.info("a CommitRequest that was deleted while nobody looked is withdrawn (%s)", mark)
+                _log.info("withdrew a CommitRequest that was deleted while no controller ran (%s)", mark)
 
     async def _withdraw(self, key: str) -> None:
         """A waiting request was deleted: it no longer binds to a window, unless one is closed for it."""

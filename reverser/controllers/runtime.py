@@ -204,14 +204,14 @@ class ControllerRuntime:
                 requeue = await reconcile(key)
             except TransientError as error:
                 delay = queue.failed(key, error.retry_after)
-                _log.info("%s %s is looked at again in %.0f s: %s", *key, delay, error)
+                _log.info("%s %s: next pass in %.0f s: %s", *key, delay, error)
             except ReverserError as error:
                 outcome = "refused"
                 delay = queue.failed(key, HOPELESS_RETRY)
-                _log.warning("%s %s is looked at again in %.0f s: %s", *key, delay, error)
+                _log.warning("%s %s: next pass in %.0f s: %s", *key, delay, error)
             except Exception:  # noqa: BLE001 - a bug met by one object must not stop the others
                 outcome = "bug"
-                _log.exception("%s %s could not be judged; this is a bug", *key)
+                _log.exception("%s %s: the pass failed; this is a bug", *key)
                 queue.failed(key, HOPELESS_RETRY)
             else:
                 outcome = "done"
@@ -232,7 +232,7 @@ class ControllerRuntime:
                             for key in hinted(hint.topic, self.world):
                                 self._add(key, 0.0 if key[0] == REQUESTS else HINT_DELAY)
             except StoreUnavailable as error:
-                _log.info("hints are not received now: %s", error)
+                _log.info("no hints from Redis now, regular passes continue: %s", error)
                 await asyncio.sleep(2.0)
 
     async def _follow_registry(self) -> None:
@@ -254,7 +254,7 @@ class ControllerRuntime:
             try:
                 await requests.sweep()
             except ReverserError as error:
-                _log.info("deleted CommitRequests are withdrawn later: %s", error)
+                _log.info("deleted CommitRequests could not be withdrawn, this is repeated: %s", error)
                 await asyncio.sleep(RETIRE_EVERY)
             else:
                 await asyncio.Event().wait()
@@ -269,7 +269,7 @@ class ControllerRuntime:
                 for name in await targets.compare_gates():
                     self._add((TARGETS, name))
             except ReverserError as error:
-                _log.info("deleted targets are retired later: %s", error)
+                _log.info("deleted targets could not be retired, this is repeated: %s", error)
             try:
                 async with asyncio.timeout(RETIRE_EVERY):
                     await self._retire_now.wait()

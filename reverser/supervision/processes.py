@@ -111,7 +111,7 @@ class Supervisor:
                 continue
             died.append(entry.program.name)
             logger.warning(
-                "%s ended; starting it again",
+                "%s ended; restarting it",
                 entry.program.name,
                 extra={"status": code, "delay": entry.delay},
             )
@@ -212,7 +212,7 @@ def end_processes(entries: Sequence[_Running], seconds: float) -> None:
             entry.process.wait(timeout=max(left, 0.0))
         except subprocess.TimeoutExpired:
             logger.warning(
-                "%s did not end in time and is killed; nothing that it left undone is lost",
+                "%s did not end in time and is killed; no work is lost",
                 entry.program.name,
             )
         with contextlib.suppress(ProcessLookupError):
