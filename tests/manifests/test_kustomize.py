@@ -17,7 +17,7 @@ from gitwriter.manifests.kustomize.images import Image, route_image, trace
 from gitwriter.manifests.kustomize.model import parse_kustomization
 from gitwriter.manifests.kustomize.render import Rendered, RenderError, without_secret_values
 
-from .folder import after, codes, config_map, delete, manifest, plan, sweep, written
+from .folder import after, codes, config_map, delete, manifest, plan, sweep, upsert, written
 from .kustomized import IMAGES, REPLICAS, TILL, check_renders, deployment, rendered
 
 
@@ -226,6 +226,45 @@ def test_patch_files_are_context() -> None:
     made = plan(files, deployment(replicas=5, mode="night"))
     assert written(made) == {"till.yaml": TILL.replace("day", "night")}
     assert codes(plan(files, deployment(replicas=9))) == ["not-expressible"]
+
+
+BY_PATCH = {
+    "kustomization.yaml": "namespace: shop\nresources: [till.yaml]\npatches:\n- path: patch.yaml\n",
+    "till.yaml": TILL,
+    "patch.yaml": (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: till}\nspec:\n  template:\n    spec:\n"
+        "      volumes:\n      - {name: one, emptyDir: {}}\n      containers:\n      - name: till\n"
+        "        env:\n        - {name: BY, value: patch}\n      - {name: side, image: 'side:1'}\n"
+    ),
+}
+
+
+def _patched(
+    *, mode: str = "day", by: str = "patch", side: str = "side:1", more: tuple[str, ...] = ()
+) -> Upsert:
+    env = [{"name": "BY", "value": by}, {"name": "MODE", "value": mode}]
+    image = "reg.lab.test:5000/till:1.0"
+    others = [{"name": name, "image": f"{name}:1"} for name in more]
+    volumes = [{"name": "one", "emptyDir": {}}, *({"name": name, "emptyDir": {}} for name in more)]
+    containers = [{"name": "till", "image": image, "env": env}, {"name": "side", "image": side}, *others]
+    spec = {"containers": containers, "volumes": volumes}
+    return upsert("Deployment", "till", "shop", spec={"replicas": 2, "template": {"spec": spec}})
+
+
+def test_lists_that_a_patch_adds_to_are_edited_item_by_item() -> None:
+    """What the build adds to a list stays out of the file and does not keep the file's own items from being
+    edited; what the build itself says is not written.
+    """
+    made = plan(BY_PATCH, _patched(mode="night"))
+    assert written(made) == {"till.yaml": TILL.replace("day", "night")}
+    check_renders(after(BY_PATCH, made), _patched(mode="night"))
+    made = plan(BY_PATCH, _patched(more=("third",)))
+    assert list(written(made)) == ["till.yaml"]
+    check_renders(after(BY_PATCH, made), _patched(more=("third",)))
+    for live in (_patched(by="hand"), _patched(side="side:2")):
+        made = plan(BY_PATCH, live)
+        assert (codes(made), written(made)) == (["not-expressible"], {})
+        assert "unplaceable-edit" in made.results[0].message
 
 
 def test_shared_entry_is_refused_when_it_would_change_another_object() -> None:

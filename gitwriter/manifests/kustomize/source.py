@@ -15,6 +15,8 @@ from typing import Any
 from ..editing import equal_as_kubernetes
 from ..fields import MISSING
 
+_KEYS = ("name", "mountPath", "containerPort", "port", "devicePath", "ip")
+
 
 class Conflict(Exception):
     """A difference that no edit of the source file can express; `pointer` is where."""
@@ -32,8 +34,12 @@ def source_form(source: Any, rendered: Any, live: Any, pointer: str = "") -> Any
         return copy.deepcopy(live)
     if isinstance(rendered, Mapping) and isinstance(live, Mapping):
         return _mapping(source if isinstance(source, Mapping) else {}, rendered, live, pointer)
-    if isinstance(rendered, list) and isinstance(live, list) and isinstance(source, list):
-        return _list(source, rendered, live, pointer)
+    if (
+        isinstance(rendered, list)
+        and isinstance(live, list)
+        and (source is MISSING or isinstance(source, list))
+    ):
+        return _list([] if source is MISSING else source, rendered, live, pointer)
     raise Conflict(pointer or "/")
 
 
@@ -52,17 +58,12 @@ def _mapping(
 
 
 def _list(source: list[Any], rendered: list[Any], live: list[Any], pointer: str) -> list[Any]:
-    """Pair items by their unique names; source and render must hold the same ones."""
-    by_name = [_named(items) for items in (source, rendered, live)]
-    if all(names is not None for names in by_name):
-        from_source, from_render, from_live = (names or {} for names in by_name)
-        if list(from_source) == list(from_render):
-            return [
-                source_form(
-                    from_source.get(name, MISSING), from_render.get(name, MISSING), item, f"{pointer}/{index}"
-                )
-                for index, (name, item) in enumerate(from_live.items())
-            ]
+    """Pair items by a field that tells them apart in all three lists, else by their places."""
+    for key in _KEYS:
+        named = [_named(items, key) for items in (source, rendered, live)]
+        from_source, from_render, from_live = named
+        if from_source is not None and from_render is not None and from_live is not None:
+            return _paired(from_source, from_render, from_live, pointer)
     if len(source) == len(rendered) == len(live):
         return [
             source_form(mine, built, item, f"{pointer}/{index}")
@@ -71,11 +72,37 @@ def _list(source: list[Any], rendered: list[Any], live: list[Any], pointer: str)
     raise Conflict(pointer)
 
 
-def _named(items: list[Any]) -> dict[str, Any] | None:
-    found: dict[str, Any] = {}
+def _paired(
+    source: Mapping[Any, Any], rendered: Mapping[Any, Any], live: Mapping[Any, Any], pointer: str
+) -> list[Any]:
+    """The items of the source in the order of live. Items that only the build adds stay out; items that it
+    drops keep their places.
+    """
+    place = {name: index for index, name in enumerate(live)}
+    order = list(live)
+    previous: Any = MISSING
+    for name in source:
+        if name not in live:
+            order.insert(0 if previous is MISSING else order.index(previous) + 1, name)
+        previous = name
+    order += [name for name in rendered if name not in live and name not in source]
+    items = [
+        source_form(
+            source.get(name, MISSING),
+            rendered.get(name, MISSING),
+            live.get(name, MISSING),
+            f"{pointer}/{place.get(name, '-')}",
+        )
+        for name in order
+    ]
+    return [item for item in items if item is not MISSING]
+
+
+def _named(items: list[Any], key: str) -> dict[Any, Any] | None:
+    found: dict[Any, Any] = {}
     for item in items:
-        name = item.get("name") if isinstance(item, Mapping) else None
-        if not isinstance(name, str) or name in found:
+        name = item.get(key) if isinstance(item, Mapping) else None
+        if not isinstance(name, str | int) or name in found:
             return None
         found[name] = item
     return found
