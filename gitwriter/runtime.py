@@ -13,9 +13,10 @@ from pathlib import Path
 
 from gitwriter.git.repository import BareRepository, Deadlines
 from gitwriter.lease import BranchLease, take_lease
+from gitwriter.memory import BranchMemory
 from gitwriter.sources import Sources
 from gitwriter.targettree import InventoryShelf
-from gitwriter.writer import BranchMemory, BranchWriter, WriterEdges
+from gitwriter.writer import BranchWriter, WriterEdges
 from reverser.config import Config
 from reverser.errors import LostRace, TransientError
 from reverser.kinds.model import GitProvider

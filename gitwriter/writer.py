@@ -12,14 +12,17 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 from gitwriter import metrics
 from gitwriter.attempt import Attempt, Edges
 from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
+from gitwriter.claims import plan_with_certain_names
 from gitwriter.freezing import freeze
 from gitwriter.git.repository import BareRepository
 from gitwriter.lease import BranchLease
+from gitwriter.memory import BranchMemory
 from gitwriter.outcomes import PATH_REFUSED, retired_together, retirement_of, simple_settlement
 from gitwriter.sources import Sources
 from gitwriter.targettree import InventoryShelf
@@ -58,28 +61,8 @@ CLOSED_GATE_RECHECK_MS = 30_000
 BLOCKED_RECHECK_SECONDS = 15.0
 REFUSED_BEFORE_GIVING_UP = 3
 REMOTE_CHECK_SECONDS = 10.0
-
-
-@dataclass(slots=True)
-class BranchMemory:
-    """What a process remembers of a branch between runs. Losing it costs time, never a change."""
-
-    branch: BranchKey
-    entries: list[Stored] = field(default_factory=list)
-    listed: list[str] = field(default_factory=list)
-    """The ids of the journal, those included that could not be read."""
-    first_seen: dict[str, int] = field(default_factory=dict)
-    attempts: int = 0
-    """Failed attempts in a row."""
-    retry_at: float = 0.0
-    """Monotonic clock, seconds; nothing is attempted before."""
-    offenders: dict[str, float] = field(default_factory=dict)
-    """Windows that the remote's policy refuses: boundary id to when each is tried again (monotonic clock)."""
-    refusals: int = 0
-    """Refusals by policy in a row."""
-    rescans: dict[str, int] = field(default_factory=dict)
-    rescan_at: float = 0.0
-    check_at: float = 0.0
+SHUTDOWN_HOLD_SECONDS = 3.0
+"""How long a shutdown waits for names; what is not certain by then stays in the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +76,8 @@ class _Step:
     """None: it is gone, or nothing is pending and it was not read."""
     now: int
     """The moment of the plan (Redis clock, ms)."""
+    held: float = 0.0
+    """Seconds until the first closed window that waits for its names may be finalized; 0 = none waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +109,7 @@ class BranchWriter:
         Raises LostRace when the lease is lost, StoreUnavailable, and bugs.
         """
         races = 0
+        patient_until = time.monotonic() + SHUTDOWN_HOLD_SECONDS
         while True:
             self._lease.check()
             try:
@@ -134,6 +120,9 @@ class BranchWriter:
                 return self._last_listed(), self._failed(error, self._store.time_ms())
             except StalledError as error:  # the API server refuses us: a missing permission, an expired token
                 return self._last_listed(), self._stalled(error, self._store.time_ms())
+            if step.held and self._edges.stopping() and time.monotonic() + step.held < patient_until:
+                time.sleep(step.held)
+                continue
             plan, waiting, now = step.plan, step.waiting, step.now
             try:
                 self._settle_simple(plan)
@@ -200,9 +189,9 @@ class BranchWriter:
         settings = {uid: self._settings(ref, provider) for uid, ref in targets.items()}
         requests = [stored.entry.uid for stored in entries if isinstance(stored.entry, AttachEntry)]
         now = self._store.time_ms()
-        plan = plan_windows(
-            entries,
-            boundaries,
+        look = partial(
+            plan_windows,
+            boundaries=boundaries,
             now_ms=now,
             settings=settings,
             buffer_limit=self._edges.config.branch_buffer_max_size,
@@ -211,13 +200,16 @@ class BranchWriter:
             shutdown=self._edges.stopping(),
             withdrawn=self._store.withdrawn(requests) if requests else frozenset(),
         )
+        certain = plan_with_certain_names(self._store, entries, look, now=now)
+        self._memory.entries, plan = certain.entries, certain.plan
         closed_gates = {uid for uid, found in settings.items() if found.present and not found.gate_open}
         memory, clock = self._memory, time.monotonic()
         alive = {unit.boundary.id for unit in plan.closed}
         memory.offenders = {key: at for key, at in memory.offenders.items() if key in alive}
         waiting = {key for key, at in memory.offenders.items() if at > clock}
         waiting |= {unit.boundary.id for unit in plan.closed if unit.boundary.target.uid in closed_gates}
-        return _Step(plan, waiting, provider, now)
+        held = 0.0 if certain.held_until is None else (certain.held_until - now) / 1000
+        return _Step(plan, waiting, provider, now, held)
 
     def _settings(self, ref: TargetRef, provider: GitProvider | None) -> TargetSettings:
         target = self._edges.sources.target(ref)

@@ -1,4 +1,4 @@
-"""The counter of audit facts, shared by two processes: web files them, watchers use them."""
+"""The counter of audit facts: web files them, watchers use them, workers check them again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from prometheus_client import Counter
 
 FACTS = Counter(
     "gitopsreverser_attribution_fact_events",
-    "Audit facts: written, deletecollection_expanded, matched, late, expired_unmatched",
+    "Audit facts: written, deletecollection_expanded, matched, contradicted, late, expired_unmatched",
     ["op"],
 )

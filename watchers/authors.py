@@ -1,9 +1,10 @@
 """Names the author of a live event, when the audit stream proves it within the grace.
 
 One lookup, then sleep until an announcement names the object: no polling, however many events wait. Lookups
-of many events are batched. A last lookup at the deadline makes up for lost announcements. Whatever goes wrong
-(Redis, odd values, the end of the process) means the committer; there is no path that raises or waits without
-bound.
+of many events are batched. A last lookup at the deadline makes up for lost announcements. A name that another
+request may still contradict is given with a claim: the writer reads the evidence again before it finalizes
+the window. Whatever goes wrong (Redis, odd values, the end of the process) means the committer; there is no
+path that raises or waits without bound.
 """
 
 from __future__ import annotations
@@ -21,8 +22,19 @@ from reverser.store.attribution import TOPIC, Fact, Slot, announced
 from reverser.store.model import Author
 from watchers import metrics
 from watchers.coverage import Coverage
-from watchers.evidence import ABSENT, STRONG, WEAK, Result, Verdict, judge, lead, slot_names, subjects
-from watchers.hooks import EventFacts
+from watchers.evidence import (
+    ABSENT,
+    STRONG,
+    WEAK,
+    Result,
+    Verdict,
+    claim_of,
+    judge,
+    lead,
+    slot_names,
+    subjects,
+)
+from watchers.hooks import EventFacts, Named
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +49,9 @@ SLACK = 0.02
 """Seconds by which a request may be younger than the change and still have made it: clocks differ."""
 SAMPLES = 64
 LEAST_SAMPLES = 5
+LEAST_RIPE = 1.5
+"""Seconds after a change in which a second request is expected at least: a batch of 1 s, and its delivery."""
+RIPE_FACTOR = 1.25
 REMEMBERED = 10_000
 Waiter = tuple[str, str]
 
@@ -81,6 +96,8 @@ class FactResolver:
         self._coverage = coverage or Coverage()
         self._wall = wall
         self._clocks = Clocks()
+        self._lags: deque[float] = deque(maxlen=SAMPLES)
+        """Seconds by which recent facts arrived after their changes."""
         self._waiters: dict[Waiter, set[asyncio.Event]] = {}
         self._missed: OrderedDict[Waiter, None] = OrderedDict()
         self._looks: list[tuple[Sequence[str], asyncio.Future[list[Slot]]]] = []
@@ -90,7 +107,7 @@ class FactResolver:
         self._listener: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
 
-    async def resolve(self, facts: EventFacts) -> Author | None:
+    async def resolve(self, facts: EventFacts) -> Named | None:
         """The author, at the latest at the event's deadline; None when it is not certain."""
         started = asyncio.get_running_loop().time()
         seen = self._wall()
@@ -101,7 +118,7 @@ class FactResolver:
             log.debug("no author for %s: %s", facts.type.resource, error)
             verdict = ABSENT
         self._record(facts, verdict, started)
-        return verdict.author
+        return self._named(facts, verdict, started)
 
     async def submitter(self, request_uid: str) -> Author | None:
         """Who created a CommitRequest, as admission recorded it before the object was visible.
@@ -117,6 +134,14 @@ class FactResolver:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+    def _named(self, event: EventFacts, verdict: Verdict, started: float) -> Named | None:
+        if verdict.author is None or verdict.fact is None:
+            return None
+        waited = asyncio.get_running_loop().time() - started
+        self._lags.append(waited)
+        needed = min(max(LEAST_RIPE, max(self._lags) * RIPE_FACTOR), event.deadline - started)
+        return Named(verdict.author, claim_of(verdict.fact, ripe_ms=int(max(needed - waited, 0.0) * 1000)))
 
     async def _verdict(self, event: EventFacts, started: float, seen: float) -> Verdict:
         loop = asyncio.get_running_loop()

@@ -7,14 +7,16 @@ on one slot name nobody either.
 
 The answer to a request that changes nothing carries a version that somebody else made. Where that is possible
 (every request but a create or an update from a known version), a request that the API server received after
-the change was already seen here cannot have made it.
+the change was already seen here cannot have made it. The event of the request that did make it may arrive
+later than that of a no-op, so a name that rests on such evidence is a claim: another user's request that was
+received before this one was answered contradicts it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from reverser.store.attribution import (
@@ -26,7 +28,7 @@ from reverser.store.attribution import (
     removal_key,
     version_key,
 )
-from reverser.store.model import Author
+from reverser.store.model import Author, Claim
 from watchers.hooks import EventFacts
 
 
@@ -52,6 +54,12 @@ STRONG = frozenset(
         Result.EXACT_VERSION,
     }
 )
+
+
+RIVAL_SLACK = timedelta(milliseconds=50)
+"""By how much the clocks of several API servers may differ."""
+NEVER = "9999"
+"""After every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +151,32 @@ def _strength(fact: Fact) -> Result:
     return Result.EXACT_SERVICE_ACCOUNT if fact.is_service_account else Result.EXACT_USER
 
 
+def claim_of(fact: Fact, *, ripe_ms: int) -> Claim | None:
+    """What can still contradict the name that a fact gives; None if the request certainly made the change.
+
+    If somebody else made it, that request was received before this one was answered, because this answer
+    already has the version.
+    """
+    if fact.surely_wrote:
+        return None
+    answered = _moment(fact.stage_timestamp)
+    if answered is None:
+        return Claim(NEVER, ripe_ms)
+    whole = answered + RIVAL_SLACK
+    return Claim(f"{whole:%Y-%m-%dT%H:%M:%S}.{whole.microsecond:06}000Z", ripe_ms)
+
+
 def lead(fact: Fact, seen: float) -> float | None:
     """Seconds from the moment a fact's request was received to ``seen`` (Unix time), when its change showed
     up here; None = not known.
     """
-    text = fact.received_timestamp
+    moment = _moment(fact.received_timestamp)
+    return None if moment is None else seen - moment.timestamp()
+
+
+def _moment(text: str) -> datetime | None:
+    """An RFC 3339 time in UTC, to the microsecond."""
     try:
-        moment = datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
-        fraction = float(f"0{text[19:].rstrip('Z')}") if text[19:20] == "." else 0.0
+        return datetime.fromisoformat(f"{text[:26].rstrip('Z')}+00:00")
     except ValueError:
         return None
-    return seen - moment.timestamp() - fraction

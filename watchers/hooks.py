@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from reverser.kinds.model import GitTarget
-from reverser.store.model import Author, ObjectRef, TypeRef
+from reverser.store.model import Author, Claim, ObjectRef, TypeRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,18 @@ class EventFacts:
     """Time of the event loop until which the answer may be waited for."""
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An author, and what can contradict the name until its window closes; no claim = nothing can."""
+
+    author: Author
+    claim: Claim | None = None
+
+
 class AuthorResolver(Protocol):
     """Names authors, when that is certain."""
 
-    async def resolve(self, facts: EventFacts) -> Author | None:
+    async def resolve(self, facts: EventFacts) -> Named | None:
         """The author of a live event, at the latest at its deadline; None when it is not certain."""
         ...
 

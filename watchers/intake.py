@@ -20,7 +20,6 @@ import orjson
 from reverser.errors import ReverserError
 from reverser.kube.lines import WatchEvent
 from reverser.store.model import (
-    Author,
     EventEntry,
     ObjectRef,
     Operation,
@@ -31,7 +30,7 @@ from watchers.buffer import Item
 from watchers.defaults import Node, optional_pointers
 from watchers.facts import RawFacts, read_facts
 from watchers.fold import Fold
-from watchers.hooks import AuthorResolver, EventFacts
+from watchers.hooks import AuthorResolver, EventFacts, Named
 from watchers.noop import NoopCache
 from watchers.policy import noise
 from watchers.sanitize import canonical, project
@@ -154,13 +153,11 @@ class Intake:
     ) -> EventEntry | UnsealedEntry | None:
         """Adds the author and the seal, both at the same time."""
         if plain is None:
-            return replace(entry, author=await self._author(question))
-        author, sealed = await asyncio.gather(self._author(question), self.seals.seal_event(entry, plain))
-        if isinstance(sealed, EventEntry):
-            return replace(sealed, author=author)
-        return sealed
+            return _signed(entry, await self._author(question))
+        named, sealed = await asyncio.gather(self._author(question), self.seals.seal_event(entry, plain))
+        return _signed(sealed, named) if isinstance(sealed, EventEntry) else sealed
 
-    async def _author(self, question: EventFacts) -> Author | None:
+    async def _author(self, question: EventFacts) -> Named | None:
         if self.resolver is None:
             return None
         try:
@@ -170,3 +167,7 @@ class Intake:
                 "no author for %s %s/%s: %s", question.type.kind, question.namespace, question.name, error
             )
             return None
+
+
+def _signed(entry: EventEntry, named: Named | None) -> EventEntry:
+    return replace(entry, author=named.author, claim=named.claim) if named is not None else entry

@@ -18,6 +18,7 @@ from webhooks.people import effective, impersonated
 from webhooks.shapes import child, text
 
 COLLECTION = "deletecollection"
+CREATED = 201
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,20 @@ def facts_of(event: Mapping[str, Any]) -> list[Fact]:
             namespace=subject.namespace,
             uid=subject.uid,
             resource_version=version,
-            surely_wrote=verb == "create" or (verb == "update" and bool(version_of(event, "requestObject"))),
+            surely_wrote=_surely_wrote(event, verb),
             **common,
         )
     ]
+
+
+def _surely_wrote(event: Mapping[str, Any], verb: str) -> bool:
+    """Whether the request cannot have been a no-op: it created the object, or it named the version that it
+    changes and was answered with another one (an equal one does not pass the gate).
+    """
+    if verb in REMOVALS:
+        return False
+    created = verb == "create" or child(event, "responseStatus").get("code") == CREATED
+    return created or bool(version_of(event, "requestObject"))
 
 
 def _made_version(event: Mapping[str, Any], verb: str) -> str:

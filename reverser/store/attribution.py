@@ -58,7 +58,7 @@ class Fact:
     impersonator: str = ""
     """Who acted in the author's name; kept for people, it names nobody."""
     surely_wrote: bool = False
-    """The request cannot have been one that changed nothing: a create, or an update with the old version."""
+    """The request cannot have been one that changed nothing: it made the object, or named the old version."""
 
     @property
     def removal(self) -> bool:
@@ -199,6 +199,31 @@ def read_slots(names: Sequence[str]) -> Call[list[Slot]]:
         return [decode_slot(value) for value in reply]
 
     return Call(command=("MGET", *names), decode=decode)
+
+
+Claims = Mapping[str, str]
+"""The users that claim a slot, and when the first request of each was received (empty: unknown)."""
+
+
+def read_claims(names: Sequence[str]) -> Call[list[Claims]]:
+    """The claims on the slots of these keys (at least one), in their order; of many, the two earliest."""
+
+    def decode(reply: Any) -> list[Claims]:
+        return [_claims(value) for value in reply]
+
+    return Call(command=("MGET", *names), decode=decode)
+
+
+def _claims(reply: bytes | None) -> Claims:
+    slot = decode_slot(reply)
+    if isinstance(slot, Fact):
+        return {slot.author: slot.received_timestamp}
+    if slot is None or reply is None:
+        return {}
+    found = orjson.loads(reply).get("claims")
+    claims = [claim for claim in found if isinstance(claim, Mapping)] if isinstance(found, list) else []
+    # A conflict without claims was written by an older version: it may be anybody's, at any time.
+    return {str(claim.get("author")): str(claim.get("received") or "") for claim in claims} or {"": ""}
 
 
 def write_submitter(request_uid: str, author: Author, requested_at: str) -> Call[None]:

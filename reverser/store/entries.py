@@ -114,6 +114,18 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """What can still contradict an author: the audit event of a no-op looks like that of a change."""
+
+    until: str
+    """Another user's request that the API server received by then (RFC 3339, nanoseconds, UTC) may have made
+    the change instead.
+    """
+    ripe_ms: int = 0
+    """Milliseconds after the append during which the audit event of such a request may still arrive."""
+
+
+@dataclass(frozen=True, slots=True)
 class TypeRef:
     """A served type."""
 
@@ -171,6 +183,8 @@ class EventEntry:
     optional: tuple[str, ...] = ()
     """JSON pointers whose live values are known server defaults; not added where Git lacks them."""
     author: Author | None = None
+    claim: Claim | None = None
+    """None: the author, if any, is certain."""
 
 
 class Presence(StrEnum):

@@ -225,6 +225,7 @@ class Store:
 
     write_facts = _Blocking(attribution.write_facts)
     read_slots = _Blocking(attribution.read_slots)
+    read_claims = _Blocking(attribution.read_claims)
     write_submitter = _Blocking(attribution.write_submitter)
     read_submitter = _Blocking(attribution.read_submitter)
     read_submission = _Blocking(attribution.read_submission)
@@ -384,6 +385,7 @@ class AsyncStore:
 
     write_facts = _Awaiting(attribution.write_facts)
     read_slots = _Awaiting(attribution.read_slots)
+    read_claims = _Awaiting(attribution.read_claims)
     write_submitter = _Awaiting(attribution.write_submitter)
     read_submitter = _Awaiting(attribution.read_submitter)
     read_submission = _Awaiting(attribution.read_submission)

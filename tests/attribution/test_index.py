@@ -100,6 +100,40 @@ def test_two_authors_of_one_version_are_a_conflict(store: Store, slot: str) -> N
         assert read(store, key) is CONFLICT
 
 
+def test_a_conflict_remembers_who_asked_first(store: Store) -> None:
+    """F3, F4: in whatever order and however often they come, the two who asked first stay known, each by his
+    earliest request; what an older version noted of a conflict is anybody's."""
+    key = exact_key("apps/deployments", "u1", "101")
+    facts = [
+        replace(FACT, author=author, received_timestamp=f"2026-01-01T10:00:0{second}.000000000Z")
+        for author, second in (("erin", 4), ("alice", 1), ("dave", 3), ("alice", 2), ("dave", 5))
+    ]
+    assert store.read_claims([key]) == [{}]
+    store.write_facts([facts[0]], 60_000)
+    assert store.read_claims([key]) == [{"erin": facts[0].received_timestamp}]
+    for order in itertools.permutations(facts):
+        store.client.flushall()
+        store.write_facts([*order, *order[:2]], 60_000)
+        (claims,) = store.read_claims([key])
+        assert claims == {"alice": facts[1].received_timestamp, "dave": facts[2].received_timestamp}
+        assert read(store, key) is CONFLICT
+    store.client.set(key, '{"conflict":true}')
+    store.write_facts(facts, 60_000)
+    assert store.read_claims([key]) == [{"": ""}]
+
+
+def test_removals_at_the_same_time_are_nobodys(store: Store) -> None:
+    """F5, T3: of two requests that overlap the one that ended first need not have been the first."""
+    key = removal_key("apps/deployments", "u1")
+    bob = replace(FACT, verb="delete", author="bob", received_timestamp="2026-01-01T09:59:59.990000000Z")
+    for second, first in (("09:59:59.995", False), ("10:00:01.000", True)):
+        received = f"2026-01-01T{second}000000Z"
+        gc = replace(bob, author="gc", received_timestamp=received, stage_timestamp=LATER)
+        store.client.flushall()
+        store.write_facts([bob, gc], 60_000)
+        assert read(store, key) == (bob if first else CONFLICT)
+
+
 def test_removal_keeps_who_asked_first(store: Store) -> None:
     """G16: a repeated delete by somebody else changes nothing; an earlier one that is heard later does."""
     first = replace(FACT, verb="delete", author="bob")

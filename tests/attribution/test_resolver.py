@@ -13,12 +13,12 @@ import pytest
 from reverser.store import AsyncStore
 from reverser.store.attribution import CONFLICT, Fact, Slot, exact_key
 from reverser.store.keys import AUTHOR_UNUSED
-from reverser.store.model import Author
+from reverser.store.model import Author, Claim
 from tests.auditevents import DEPLOYMENTS, audit, collection, deletion, seen
-from watchers.authors import Clocks, FactResolver
+from watchers.authors import LEAST_RIPE, Clocks, FactResolver
 from watchers.coverage import Coverage
 from watchers.evidence import Result, judge
-from watchers.hooks import EventFacts
+from watchers.hooks import EventFacts, Named
 from webhooks.evidence import facts_of
 
 GRACE = 3.0
@@ -43,7 +43,7 @@ def asked(event: EventFacts, grace: float = GRACE) -> EventFacts:
 
 async def name(resolver: FactResolver, event: EventFacts, grace: float = 0.0) -> str:
     found = await resolver.resolve(asked(event, grace))
-    return found.username if found is not None else ""
+    return found.author.username if found is not None else ""
 
 
 FACT = Fact("configmaps", "a", "alice", "update", namespace="shop", uid="u1", resource_version="101")
@@ -198,6 +198,50 @@ async def test_no_op_patch_heard_first(async_store: AsyncStore) -> None:
     await resolver.close()
 
 
+async def claim(resolver: FactResolver, event: EventFacts, grace: float = GRACE) -> Claim | None:
+    found = await resolver.resolve(asked(event, grace))
+    assert found is not None
+    return found.claim
+
+
+async def test_what_may_be_taken_back(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """T2: a patch and a removal are claims, until somewhat after they were answered; a create and a change
+    of a known version are not, nor is the first apply. A grace of 0 asks for no time."""
+    await file(
+        async_store,
+        audit("create", "alice", rv="1"),
+        audit("update", "alice", rv="2", request_rv="1"),
+        audit("patch", "alice", rv="3", code=201),
+        audit("patch", "alice", rv="4"),
+        audit("update", "alice", rv="5", stage="at noon"),
+        deletion("alice"),
+    )
+    assert [await claim(resolver, seen(rv=rv)) for rv in "123"] == [None] * 3
+    until = "2026-01-01T10:00:00.060000000Z"
+    for event in (seen(rv="4"), seen(rv="9", removal=True)):
+        found = await claim(resolver, event)
+        assert found is not None
+        assert found.until == until
+        assert 0 < found.ripe_ms <= 1000 * LEAST_RIPE
+    unknown = await claim(resolver, seen(rv="5"))
+    assert unknown is not None
+    assert unknown.until > "2999"
+    assert await claim(resolver, seen(rv="4"), grace=0.0) == Claim(until, 0)
+
+
+async def test_time_for_rivals_is_learnt(resolver: FactResolver, async_store: AsyncStore) -> None:
+    """As long as the slowest fact lately took and somewhat more, within the grace; what was waited already
+    counts."""
+    resolver._lags.extend([0.1, 8.0, 0.2])
+    await file(async_store, audit("patch", "alice"))
+    found = await claim(resolver, seen(), grace=60.0)
+    assert found is not None
+    assert 1000 * LEAST_RIPE < found.ripe_ms <= 10_000
+    found = await claim(resolver, seen(), grace=2.0)
+    assert found is not None
+    assert found.ripe_ms <= 2000
+
+
 def test_clocks_that_disagree() -> None:
     """A clock here that is behind the server's is learnt, and costs a few names at the start at most."""
     clocks = Clocks()
@@ -233,7 +277,7 @@ async def test_burst_with_facts_in_order(resolver: FactResolver, async_store: As
         batch = [audit("create", "alice", uid=f"u{n}", name=f"n{n}") for n in range(start, start + 100)]
         await file(async_store, *batch)
     found = await asyncio.gather(*tasks)
-    assert found == [Author("alice")] * 1000
+    assert found == [Named(Author("alice"))] * 1000
     assert looks <= 20
     assert loop.time() - started < 5.0
     assert resolver._waiters == {}

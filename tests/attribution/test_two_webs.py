@@ -82,7 +82,7 @@ async def resolver(async_store: AsyncStore) -> AsyncIterator[FactResolver]:
 async def waits(resolver: FactResolver, event: EventFacts) -> str:
     deadline = asyncio.get_running_loop().time() + GRACE
     found = await resolver.resolve(replace(event, deadline=deadline))
-    return found.username if found is not None else ""
+    return found.author.username if found is not None else ""
 
 
 async def test_halves_of_one_stream(webs: tuple[Web, Web], resolver: FactResolver) -> None:

@@ -7,13 +7,25 @@ import random
 import subprocess
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from reverser.errors import KubeConflict, KubeForbidden, ReverserError
-from tests.e2e.audited import GRACE, Board, Installation, Person, pause, scenario, store_of, together
+from tests.e2e.audited import (
+    GRACE,
+    Board,
+    Installation,
+    Person,
+    pause,
+    scenario,
+    store_of,
+    together,
+    user_of,
+)
 from tests.e2e.workspace import Workspace, until
+from webhooks.evidence import timestamp
 
 COMMITTER = "GitOps Reverser <noreply@configbutler.ai>"
 DEPLOYMENTS = {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}
@@ -40,6 +52,12 @@ def raw_commits(space: Workspace) -> list[bytes]:
         subprocess.run([*git, "cat-file", "commit", name.decode()], capture_output=True, check=True).stdout
         for name in names
     ]
+
+
+def last_author(space: Workspace, name: str) -> str:
+    """The author line of the newest commit that touched an object's file."""
+    git = ["git", f"--git-dir={space.repository}", "log", "-1", "--format=%an <%ae>", "main", "--"]
+    return subprocess.run([*git, space.file(name)], capture_output=True, check=True, text=True).stdout.strip()
 
 
 @scenario
@@ -190,6 +208,37 @@ def no_op(lab: Installation, space: Workspace, act: Callable[[Person, Workspace,
     space.quiet(2)
     assert authors(space)[-1] in (derived("alice"), COMMITTER)
     assert derived("dave") not in authors(space)
+
+
+@scenario
+def test_the_same_change_at_the_same_moment(lab: Installation, new: NewSpace) -> None:
+    """G15, T3: two people send one change at once, one of them is heard of later: nobody is named who did not
+    come first for certain."""
+    space = new()
+    space.base(window="8s")
+    people = {user: lab.person(user) for user in ("alice", "dave")}
+    objects = [f"n{number}" for number in range(8)]
+    for name in objects:
+        lab.person("root").configmap(space, name)
+    space.in_git(objects[-1])
+    lab.relay.hold[(space.namespace, "alice")] = 1.0
+    for name in objects:
+        together(*(partial(person.set, space, name, "2") for person in people.values()))
+    for name in objects:
+        space.in_git(name, b'v: "2"')
+    for name in objects:
+        told = [
+            event
+            for event in lab.relay.seen
+            if event["verb"] == "patch"
+            and (event["objectRef"].get("namespace"), event["objectRef"].get("name"))
+            == (space.namespace, name)
+        ]
+        versions = {event["responseObject"]["metadata"]["resourceVersion"] for event in told}
+        assert (len(told), len(versions)) == (2, 1)
+        first, second = sorted(told, key=lambda event: timestamp(event["requestReceivedTimestamp"]))
+        certain = timestamp(second["requestReceivedTimestamp"]) > timestamp(first["stageTimestamp"])
+        assert last_author(space, name) in ({COMMITTER, derived(user_of(first))} if certain else {COMMITTER})
 
 
 @scenario

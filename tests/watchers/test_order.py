@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reverser.kube.lines import WatchEvent
 from reverser.store.model import Author, EventEntry, ObjectRef, Operation, Scope, TargetRef, TypeRef
 from watchers.buffer import Item, ShardBuffer
-from watchers.hooks import EventFacts
+from watchers.hooks import EventFacts, Named
 from watchers.live import Live
 
 from .conftest import FAST, RARE_BOOKMARKS, Bench, Cluster, eventually
@@ -92,11 +92,11 @@ class SlowResolver:
     def __init__(self) -> None:
         self.asked: list[EventFacts] = []
 
-    async def resolve(self, facts: EventFacts) -> Author | None:
+    async def resolve(self, facts: EventFacts) -> Named | None:
         self.asked.append(facts)
         if facts.name.startswith("slow"):
             await asyncio.sleep(0.3)
-        return Author("alice")
+        return Named(Author("alice"))
 
     async def submitter(self, request_uid: str) -> Author | None:
         return Author("bob")

@@ -26,12 +26,16 @@ def test_a_write_is_filed_under_what_it_made() -> None:
 
 
 def test_only_what_must_have_written_is_sure() -> None:
-    """A create, or an update from a known version, cannot have been a request that changed nothing."""
+    """Whoever made the object, or named the version that he changed, did not send what changed nothing."""
     assert only(audit("create", "alice")).surely_wrote
     assert only(audit("update", "alice", request_rv="100")).surely_wrote
     assert not only(audit("update", "alice")).surely_wrote
     assert not only(audit("patch", "alice")).surely_wrote
+    assert only(audit("patch", "alice", request_rv="100")).surely_wrote
+    assert only(audit("patch", "alice", code=201)).surely_wrote
+    assert not only(audit("patch", "alice", code=200)).surely_wrote
     assert not only(deletion("alice")).surely_wrote
+    assert not only(audit("delete", "alice", request_rv="100", code=201)).surely_wrote
 
 
 def test_group_of_a_split_reference() -> None:

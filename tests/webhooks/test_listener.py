@@ -47,11 +47,17 @@ class Files:
 
     def serve(self, pair: KeyPair | None = None) -> None:
         pair = pair or self.authority.serving()
-        (self.folder / "tls.crt").write_bytes(pair.cert)
-        (self.folder / "tls.key").write_bytes(pair.key)
+        self.replace("tls.crt", pair.cert)
+        self.replace("tls.key", pair.key)
 
     def trust(self, authority: Authority) -> None:
-        self.ca.write_bytes(authority.pair.cert)
+        self.replace(self.ca.name, authority.pair.cert)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """At once, as a mount does: nobody sees half a file."""
+        new = self.folder / f"{name}.new"
+        new.write_bytes(content)
+        new.replace(self.folder / name)
 
     def client(self, authority: Authority | None = None, user: str = "kube-apiserver") -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=self.authority.pair.cert.decode())
@@ -162,10 +168,10 @@ def test_rotation_while_running(files: Files, start: Start, caplog: pytest.LogCa
     first = files.client(files.authority)
     assert post(listener, context=first)[0] == 200
     other = Authority()
-    (files.folder / "tls.crt").write_bytes(other.serving().cert)
+    files.replace("tls.crt", other.serving().cert)
     until(lambda: "old ones stay" in caplog.text, "the bad pair is told")
     assert post(listener, context=first)[0] == 200
-    (files.folder / "tls.key").write_bytes(b"no key at all")
+    files.replace("tls.key", b"no key at all")
     time.sleep(0.3)
     assert post(listener, context=first)[0] == 200
     assert caplog.text.count("old ones stay") <= 2
