@@ -93,12 +93,8 @@ def _broker_url(redis_url: str) -> str:
 
 
 def _check_addresses(config: Config) -> None:
-<<<<<<< ours
     """Refuses unusable addresses before anything is started, in every process."""
-=======
-    """Every process names an address that cannot be used as what it is, before it starts anything."""
     problems = []
->>>>>>> theirs
     if config.redis_url and (problem := address_problem(config.redis_url)):
         problems.append(f"REVERSER_REDIS_URL: {problem}")
     # Celery knows brokers besides Redis.

@@ -2,14 +2,9 @@
 
 ``redis+sentinel://user:password@host:26379,host:26379/primary-name?db=0&sentinel_password=...``
 
-<<<<<<< ours
-With TLS: ``rediss://user:password@host:6379/0?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE``. The
-server's certificate and name are checked unless the address itself says otherwise.
-=======
 With TLS: ``rediss://user:password@host:6379/0?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE``, and
 ``rediss+sentinel://`` with the same options, where Sentinels and servers speak TLS. The certificate and
 name of whoever answers are always checked unless the address itself says otherwise.
->>>>>>> theirs
 
 Each new connection asks the Sentinels, and a connection whose server says that it is a replica now is closed,
 so after a fail-over the very next attempt finds the new primary. The driver's own pool for Sentinel fails
