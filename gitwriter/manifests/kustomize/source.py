@@ -34,12 +34,10 @@ def source_form(source: Any, rendered: Any, live: Any, pointer: str = "") -> Any
         return copy.deepcopy(live)
     if isinstance(rendered, Mapping) and isinstance(live, Mapping):
         return _mapping(source if isinstance(source, Mapping) else {}, rendered, live, pointer)
-    if (
-        isinstance(rendered, list)
-        and isinstance(live, list)
-        and (source is MISSING or isinstance(source, list))
-    ):
-        return _list([] if source is MISSING else source, rendered, live, pointer)
+    if isinstance(rendered, list) and isinstance(live, list):
+        items: Any = [] if source is MISSING else source
+        if isinstance(items, list):
+            return _list(items, rendered, live, pointer)
     raise Conflict(pointer or "/")
 
 
