@@ -65,7 +65,7 @@ def branch(request: HttpRequest, branch_id: str) -> HttpResponse:
     title = "Branch"
     try:
         row = _branch(branch_id)
-        title = str(row.key)
+        title = f"Branch {row.key}"
         entries = store().read_entries(row.key, max_bytes=ENTRY_BYTES)
         context |= {
             "row": row,

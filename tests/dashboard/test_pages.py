@@ -140,6 +140,17 @@ def test_bodies_never_show(operator: Client, web: Store) -> None:
     assert "ConfigMap shop/menu" in text
 
 
+def test_a_branch_is_named_as_it_is(viewer: Client, web: Store) -> None:
+    """The theme begins titles with a capital: a name alone would be shown as another one."""
+    row = world.target()
+    world.pending(web, row, b"{}")
+
+    page = viewer.get(f"/admin/branches/{world.key(row).id}/").content.decode()
+
+    assert f"Branch {world.key(row)}" in page
+    assert str(world.key(row)).capitalize() not in page
+
+
 def test_markup_is_escaped(viewer: Client, web: Store) -> None:
     """Whatever people write in messages and names stays text."""
     row = world.target(message="<script>alert(1)</script>", ready="False")
