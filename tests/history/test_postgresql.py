@@ -23,6 +23,8 @@ SUITE = (
     "tests/dashboard/test_pages.py",
     "tests/dashboard/test_oidc.py",
     "tests/rest/test_api.py",
+    "tests/rest/test_events.py",
+    "tests/rest/test_saving.py",
 )
 # Of the others what asks the database for more than a row.
 CHOSEN = "history or pages or login or account or groups or commits or cursor or one_object or gone"

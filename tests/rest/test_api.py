@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,12 @@ from django.conf import settings
 from django.test import Client
 
 from reverser import wiring
-from reverser.kube.paths import own_path
 from reverser.rest.access import Access, may
-from reverser.rest.events import OutcomeStream
 from reverser.rest.identity import Caller
-from reverser.rest.throttling import OPEN, OpenRequests
+from reverser.rest.throttling import OPEN
 from reverser.sandbox.thread import SandboxServer
 from reverser.store import Store
-from reverser.store.model import BranchKey, LeaseKind, Outcome, OutcomeKind, Settlement, TargetRef
+from reverser.store.model import BranchKey
 from reverser.wiring import kube
 from tests.dashboard import world
 
@@ -43,18 +39,6 @@ def post(token: str, body: object, query: str = "") -> Any:
         content_type="application/json",
         headers={"Authorization": f"Bearer {token}"},
     )
-
-
-@pytest.fixture
-def rows(web: Store) -> world.TargetState:
-    """Two targets in two namespaces, each with a commit and a request."""
-    for namespace in ("shop", "depot"):
-        row = world.target(namespace=namespace)
-        world.commit(1 if namespace == "shop" else 2, row)
-        world.request(row)
-        world.stream(web, row)
-        web.open_journal(world.key(row))
-    return world.TargetState.objects.get(namespace="shop")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -301,241 +285,3 @@ def test_no_answer_is_no_right(
         assert int(answer["Retry-After"]) > 0
         assert "reader-token" not in answer.content.decode()
     assert not OPEN._open
-
-
-# -- saving
-
-
-def test_create_in_the_callers_name(rows: object, web_sandbox: SandboxServer) -> None:
-    """The object is the caller's, as the API server's own audit tells."""
-    answer = post(
-        "shopper-token",
-        {"namespace": "shop", "target": "live", "message": "why", "closeDelaySeconds": 2},
-    )
-
-    assert answer.status_code == 201, answer.content
-    body = answer.json()
-    assert body["state"] == "waiting"
-    assert answer["Location"].endswith(f"/api/v1/commitrequests/shop/{body['name']}")
-    made = kube().get(own_path("commitrequests", namespace="shop", name=body["name"]))
-    assert made["spec"]["targetRef"]["name"] == "live"
-    assert (made["spec"]["message"], made["spec"]["closeDelaySeconds"]) == ("why", 2)
-    creators = [
-        event["impersonatedUser"]["username"]
-        for event in web_sandbox.audit_events()
-        if event["verb"] == "create"
-        and event["objectRef"].get("resource") == "commitrequests"
-        and event.get("impersonatedUser")
-    ]
-    assert creators[-1] == "shopper"
-
-
-@pytest.mark.parametrize(
-    ("token", "body", "expected"),
-    [
-        ("reader-token", {"namespace": "shop", "target": "live"}, 403),
-        ("shopper-token", {"namespace": "depot", "target": "live"}, 403),
-        ("shopper-token", {"namespace": "shop", "target": "none"}, 422),
-        ("shopper-token", {"namespace": "shop"}, 400),
-        ("shopper-token", {"namespace": "Shop", "target": "live"}, 400),
-        ("shopper-token", {"namespace": "shop", "target": "../live"}, 400),
-        ("shopper-token", {"namespace": "shop", "target": "live", "message": "x" * 1025}, 400),
-        ("shopper-token", {"namespace": "shop", "target": "live", "message": "a\u0007b"}, 400),
-        ("shopper-token", {"namespace": "shop", "target": "live", "closeDelaySeconds": 301}, 400),
-        ("shopper-token", [1], 400),
-    ],
-)
-def test_create_refused(rows: object, token: str, body: object, expected: int) -> None:
-    answer = post(token, body)
-
-    assert answer.status_code == expected, answer.content
-    assert answer["Content-Type"] == PROBLEM
-
-
-def test_wait_ends_in_time(rows: object) -> None:
-    """Nobody finishes it here: the answer comes after the time asked for, and says that it waits."""
-    began = time.monotonic()
-
-    answer = post("shopper-token", {"namespace": "shop", "target": "live"}, "?wait=1")
-
-    assert answer.json()["state"] == "waiting"
-    assert 1 <= time.monotonic() - began < 20
-
-
-def test_wait_for_the_end(rows: object) -> None:
-    """A finished request is told at once, with its commit."""
-    name = post("shopper-token", {"namespace": "shop", "target": "live"}).json()["name"]
-    path = own_path("commitrequests", namespace="shop", name=name)
-    found = kube().get(path)
-    done = {"type": "Ready", "status": "True", "reason": "Committed", "message": "there"}
-    found["status"] = {
-        "conditions": [{**done, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-        "branch": "main",
-        "sha": "a" * 40,
-    }
-    kube().update_status(path, found)
-
-    body = ask(f"commitrequests/shop/{name}?wait=30", "shopper-token").json()
-
-    assert (body["state"], body["reason"], body["sha"]) == ("succeeded", "Committed", "a" * 40)
-
-
-def test_request_that_is_gone(rows: object) -> None:
-    """History keeps it."""
-    body = ask("commitrequests/shop/save-1", "shopper-token").json()
-
-    assert (body["state"], body["reason"], body["submitter"]) == ("succeeded", "Committed", "bob")
-
-
-# -- events
-
-
-class _Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 5.0
-        return self.now
-
-
-@pytest.fixture
-def places() -> OpenRequests:
-    return OpenRequests(in_all=2, of_one=1)
-
-
-def _settled(store: Store, namespace: str, number: int) -> None:
-    """An outcome in the store, settled the way a writer does."""
-    branch = BranchKey(namespace, "repo", "main")
-    store.open_journal(branch)
-    fence = store.acquire_lease(LeaseKind.BRANCH, branch.id, "w", 60_000, "worker")
-    assert fence is not None
-    target = TargetRef(f"uid-{namespace}-live", namespace, "live")
-    outcome = Outcome(f"o-{namespace}-{number}", OutcomeKind.PUSHED, branch, target, commit="c" * 40)
-    assert store.settle(branch, fence, Settlement(outcome, ()))
-
-
-def _stream(
-    store: Store, places: OpenRequests, name: str = "shopper", namespace: str = "shop"
-) -> OutcomeStream:
-    places.enter(name)
-    return OutcomeStream(
-        store,
-        kube(),
-        caller=Caller(name),
-        access=Access("list", "gittargets", namespace),
-        after="0-0",
-        places=places,
-        seconds=30,
-        clock=_Clock(),
-    )
-
-
-def _events(lines: Iterator[bytes]) -> list[dict[str, Any]]:
-    text = b"".join(lines).decode()
-    return [json.loads(part.split("data: ", 1)[1]) for part in text.split("\n\n") if part.startswith("id: ")]
-
-
-def test_outcomes_as_events(rows: object, web: Store, places: OpenRequests) -> None:
-    """Only those of the namespace that was asked for, each with its place."""
-    _settled(web, "shop", 1)
-    _settled(web, "depot", 2)
-
-    found = _events(_stream(web, places))
-
-    assert [(item["id"], item["kind"], item["namespace"]) for item in found] == [
-        ("o-shop-1", "pushed", "shop")
-    ]
-
-
-def test_stream_ends_where_the_right_does(rows: object, web: Store, places: OpenRequests) -> None:
-    """A caller who may not (any more) is told nothing."""
-    _settled(web, "shop", 1)
-
-    lines = list(_stream(web, places, "nobody"))
-
-    assert b"event: end" in lines[-1]
-    assert not _events(iter(lines))
-
-
-def test_places_are_given_back(rows: object, web: Store, places: OpenRequests) -> None:
-    """Also by a stream that nobody ever read from."""
-    from rest_framework.exceptions import Throttled
-
-    stream = _stream(web, places)
-    with pytest.raises(Throttled):
-        places.enter("shopper")
-
-    stream.close()
-    stream.close()
-
-    places.enter("shopper")
-    places.enter("other")
-    with pytest.raises(Throttled):
-        places.enter("third")
-
-
-def test_events_over_http(rows: object) -> None:
-    """The head of the answer, and refusals as problems."""
-    answer = ask("events?namespace=shop", "shopper-token", headers={"Accept": "text/event-stream"})
-    assert answer["Content-Type"] == "text/event-stream"
-    assert next(iter(answer.streaming_content)).startswith(b"retry:")
-    answer.close()
-
-    refused = ask("events", "shopper-token", headers={"Accept": "text/event-stream"})
-    odd = ask("events?namespace=shop", "shopper-token", headers={"Last-Event-ID": "x"})
-    assert (refused.status_code, refused["Content-Type"]) == (403, PROBLEM)
-    assert odd.status_code == 400
-
-
-def test_head_of_events_takes_no_place(rows: object) -> None:
-    """Whoever asks for the head only gets it at once."""
-    answer = Client().head("/api/v1/events?namespace=shop", headers={"Authorization": "Bearer shopper-token"})
-
-    assert (answer.status_code, answer["Content-Type"]) == (200, "text/event-stream")
-    assert not OPEN._open
-
-
-def test_no_more_streams_than_places(rows: object) -> None:
-    """Beyond the bound a caller is told to come back; the streams that are open go on."""
-    held = [ask("events?namespace=shop", "shopper-token") for _ in range(2)]
-    try:
-        refused = ask("events?namespace=shop", "shopper-token")
-
-        assert (refused.status_code, refused["Content-Type"]) == (429, PROBLEM)
-        assert int(refused["Retry-After"]) > 0
-        assert next(iter(held[0].streaming_content)).startswith(b"retry:")
-    finally:
-        for answer in held:
-            answer.close()
-    assert not OPEN._open
-
-
-def test_stream_ends_where_the_store_does(rows: object, web: Store, places: OpenRequests) -> None:
-    """Redis goes away under an open stream: it ends in words, its place is free, the next one goes on."""
-    _settled(web, "shop", 1)
-    stream = _stream(web, places)
-    assert b"retry" in next(stream)
-    first = next(stream)
-    place = first.decode().split("\n")[0].removeprefix("id: ")
-    away = Store.connect("redis://127.0.0.1:1/0", deadline_s=0.2)
-    stream._store = away
-
-    last = list(stream)[-1]
-    stream.close()
-    away.close()
-
-    assert last.startswith(b"event: end")
-    _settled(web, "shop", 2)
-    again = OutcomeStream(
-        web,
-        kube(),
-        caller=Caller("shopper"),
-        access=Access("list", "gittargets", "shop"),
-        after=place,
-        places=places,
-        seconds=30,
-        clock=_Clock(),
-    )
-    places.enter("shopper")
-    assert [item["id"] for item in _events(again)] == ["o-shop-2"]
-    again.close()
