@@ -20,6 +20,8 @@ from reverser.store.attribution import Claims, exact_key, removal_key, version_k
 from reverser.store.model import EventEntry, Operation, Stored
 
 SLOTS_AT_ONCE = 500
+LEAST_PAUSE_MS = 200
+"""Many windows that wait are finalized in steps of this length, not one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ def _ripe(entries: list[Stored], plan: Plan, closing: Sequence[Iterable[Stored]]
     for place, window in enumerate(closing):
         at = max((_ripe_at(stored) for stored in window), default=now)
         if at > now:
-            due = at if plan.due_at_ms is None else min(at, plan.due_at_ms)
+            again = max(at, now + LEAST_PAUSE_MS)
+            due = again if plan.due_at_ms is None else min(again, plan.due_at_ms)
             return CertainPlan(entries, replace(plan, closed=plan.closed[:place], due_at_ms=due), at)
     return CertainPlan(entries, plan)
 

@@ -65,14 +65,15 @@ class Clocks:
 
     def __init__(self) -> None:
         self._leads: deque[float] = deque(maxlen=SAMPLES)
-        self._judged: OrderedDict[tuple[str, str], bool] = OrderedDict()
+        self._judged: OrderedDict[tuple[str, ...], bool] = OrderedDict()
 
     def plausible(self, fact: Fact, seen: float) -> bool:
         """Whether a change that was seen at ``seen`` (Unix time) can be the doing of this request."""
         seconds = lead(fact, seen)
         if seconds is None:
             return True
-        name = (fact.audit_id, fact.uid)
+        # The id alone does not name the request: a client may choose it, and use it again.
+        name = (fact.audit_id, fact.uid, fact.resource_version, fact.author)
         known = self._judged.get(name)
         if known is not None:
             return known

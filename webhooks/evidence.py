@@ -19,6 +19,8 @@ from webhooks.shapes import child, text
 
 COLLECTION = "deletecollection"
 CREATED = 201
+UNCONDITIONAL = frozenset({"", "0"})
+"""Versions that a request may name without asking for that version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def _surely_wrote(event: Mapping[str, Any], verb: str) -> bool:
     if verb in REMOVALS:
         return False
     created = verb == "create" or child(event, "responseStatus").get("code") == CREATED
-    return created or bool(version_of(event, "requestObject"))
+    return created or version_of(event, "requestObject") not in UNCONDITIONAL
 
 
 def _made_version(event: Mapping[str, Any], verb: str) -> str:

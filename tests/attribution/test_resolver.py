@@ -258,6 +258,19 @@ def test_clocks_that_disagree() -> None:
     assert clocks.plausible(certain, NOON)
 
 
+def test_an_audit_id_may_be_used_again() -> None:
+    """A client chooses the id of its requests: each request is judged by itself, also without any id."""
+    for audit_id in ("mine", ""):
+        clocks = Clocks()
+        first = replace(FACT, audit_id=audit_id, received_timestamp="2026-01-01T10:00:00.000000000Z")
+        later = replace(first, resource_version="102", received_timestamp="2026-01-01T10:00:09.000000000Z")
+        other = replace(later, author="dave", received_timestamp="2026-01-01T10:00:08.000000000Z")
+        assert clocks.plausible(first, NOON + 0.01)
+        assert not clocks.plausible(later, NOON + 1)
+        assert not clocks.plausible(other, NOON + 1)
+        assert clocks.plausible(replace(other, resource_version="103"), NOON + 8.5)
+
+
 async def test_burst_with_facts_in_order(resolver: FactResolver, async_store: AsyncStore) -> None:
     """G33: a thousand events whose facts come in batches cost a few looks, not one wait each."""
     loop = asyncio.get_running_loop()

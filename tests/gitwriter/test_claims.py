@@ -11,7 +11,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitwriter.claims import CertainPlan, has_rival, plan_with_certain_names
+from gitwriter.claims import LEAST_PAUSE_MS, CertainPlan, has_rival, plan_with_certain_names
 from gitwriter.windows import TargetSettings, plan_windows
 from reverser.factmetrics import FACTS
 from reverser.store.attribution import Claims, Fact, exact_key, removal_key, version_key
@@ -144,6 +144,20 @@ def test_a_window_waits_until_its_names_are_ripe() -> None:
     assert (names(ripe), ripe.held_until) == (["alice", "bob"], None)
     index.slots[key()] = {"alice": BEFORE, "dave": BEFORE}
     assert names(planned(journal, index, 1.5)) == ["", "bob"]
+
+
+def test_many_windows_that_wait_are_looked_at_in_steps() -> None:
+    """Windows that get ripe one after the other wake the writer a few times, not once for each."""
+    journal = Journal()
+    for number in range(100):
+        contest(journal, journal.event(number / 100, "alice", f"x{number}"), ripe_ms=1500)
+    known, moment, looks = settings(window=0), 1.0, 0
+    while len(names(certain := planned(journal, Index(), moment, known))) < 100:
+        assert certain.plan.due_at_ms is not None
+        moment = (certain.plan.due_at_ms - T0) / 1000
+        looks += 1
+    assert looks <= 8
+    assert moment <= 0.99 + 1.5 + LEAST_PAUSE_MS / 1000
 
 
 def test_only_what_follows_is_held() -> None:

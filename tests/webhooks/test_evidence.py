@@ -31,6 +31,7 @@ def test_only_what_must_have_written_is_sure() -> None:
     assert only(audit("update", "alice", request_rv="100")).surely_wrote
     assert not only(audit("update", "alice")).surely_wrote
     assert not only(audit("patch", "alice")).surely_wrote
+    assert not only(audit("update", "alice", request_rv="0")).surely_wrote
     assert only(audit("patch", "alice", request_rv="100")).surely_wrote
     assert only(audit("patch", "alice", code=201)).surely_wrote
     assert not only(audit("patch", "alice", code=200)).surely_wrote
