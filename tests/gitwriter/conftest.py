@@ -121,7 +121,7 @@ class World:
         )
         assert status is AppendStatus.OK
 
-    def sweep(self, objects: dict[str, str]) -> None:
+    def sweep(self, objects: dict[str, str], *, wanted: int = 0) -> None:
         """Append a complete replay of the ConfigMaps of the namespace."""
         replay_id = uuid.uuid4().hex
         staged = [
@@ -144,7 +144,7 @@ class World:
                 resource_version="42",
                 replay_id=replay_id,
                 count=len(staged),
-                wanted=0,
+                wanted=wanted,
                 fingerprint="f",
             ),
             limits=Limits(LIMITS_BYTES, LIMITS_BYTES),

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import orjson
+import pytest
 
-from gitwriter.manifests import Sweep, Upsert
-from gitwriter.units import Work, sweep_work
+from gitwriter.base import start_branch
+from gitwriter.git.network import RemoteRefs
+from gitwriter.manifests import Delete, Sweep, Upsert
+from gitwriter.units import Work, sweep_work, window_work
 from reverser.kinds.model import PruneMode
 from reverser.store.model import (
     ALL_OPERATIONS,
+    EventEntry,
+    ObjectRef,
     Operation,
     Presence,
     Scope,
@@ -21,7 +26,7 @@ from reverser.store.model import (
 CONFIGMAPS = TypeRef("", "v1", "configmaps", "ConfigMap", True)
 
 
-def work(cluster_wide: set[Operation], depot: set[Operation]) -> Work:
+def work(cluster_wide: set[Operation], depot: set[Operation], *, prune: PruneMode = PruneMode.ALWAYS) -> Work:
     """A replay of two namespaces on one cluster-wide stream; a rule of depot's own adds operations."""
     sweep = SweepEntry(
         target=TargetRef("u", "shop", "gt"),
@@ -39,7 +44,7 @@ def work(cluster_wide: set[Operation], depot: set[Operation]) -> Work:
         StagedObject(name, "cm", Presence.FULL, orjson.dumps({"metadata": {"name": "cm", "namespace": name}}))
         for name in ("depot", "shop")
     ]
-    return sweep_work(sweep, [staged], prune=PruneMode.ALWAYS, digests=lambda _fields: {}, generation=0)
+    return sweep_work(sweep, [staged], prune=prune, digests=lambda _fields: {}, generation=0)
 
 
 def allowed(found: Work) -> tuple[dict[str, tuple[bool, bool]], list[str | None]]:
@@ -64,3 +69,55 @@ def test_operations_of_a_replay_count_by_namespace() -> None:
         {"depot": (True, True), "shop": (True, True)},
         [None],
     )
+
+
+def event(name: str, operation: Operation, generation: int = 0) -> EventEntry:
+    """A change of an object; ``generation`` above 0: sealed for the recipients of that number."""
+    return EventEntry(
+        target=TargetRef("u", "shop", "gt"),
+        scope=Scope("u", "configmaps", None),
+        object=ObjectRef(CONFIGMAPS, "shop", name),
+        operation=operation,
+        object_uid="o",
+        resource_version="9",
+        body=b"{}",
+        sealed=generation > 0,
+        recipients_generation=generation,
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "deletes", "sweeps"),
+    [(PruneMode.ALWAYS, 1, 1), (PruneMode.ON_EVENT, 1, 0), (PruneMode.NEVER, 0, 0)],
+)
+def test_what_each_prune_mode_deletes(mode: PruneMode, deletes: int, sweeps: int) -> None:
+    """spec.prune.mode: a delete that was seen, and what a replay did not show."""
+    found = window_work([event("cm", Operation.DELETE)], prune=mode, generation=0)
+    assert sum(isinstance(change, Delete) for change in found.changes) == deletes
+    sweep = work(set(ALL_OPERATIONS), set(), prune=mode)
+    assert sum(isinstance(change, Sweep) for change in sweep.changes) == sweeps
+    assert sum(isinstance(change, Upsert) for change in sweep.changes) == 2
+
+
+def test_what_is_sealed_for_earlier_recipients_is_left_out() -> None:
+    """J20: compared with the record of the target, also inside a window; its scope replays."""
+    events = [event("old", Operation.UPDATE, 1), event("new", Operation.UPDATE, 2)]
+    found = window_work(events, prune=PruneMode.ALWAYS, generation=2)
+    assert [change.name for change in found.changes if isinstance(change, Upsert)] == ["new"]
+    assert [(item.ref.name, item.scope) for item in found.dropped] == [("old", events[0].scope)]
+
+
+@pytest.mark.parametrize(
+    ("refs", "start"),
+    [
+        (RemoteRefs("main", {"main": "1", "feature": "2"}), "feature"),
+        (RemoteRefs("main", {"main": "1"}), "main"),
+        (RemoteRefs(None, {"feature": "2"}), "feature"),
+        (RemoteRefs(None, {"other": "3"}), None),
+        (RemoteRefs("gone", {"other": "3"}), None),
+        (RemoteRefs(None, {}), None),
+    ],
+)
+def test_where_a_branch_begins(refs: RemoteRefs, start: str | None) -> None:
+    """L5: its own tip, else the default branch, else nowhere; a HEAD that dangles is no branch."""
+    assert start_branch(refs, "feature") == start

@@ -1,0 +1,245 @@
+"""When a branch is tried again, and what is tried then: cooldown, back-off, isolation, gates."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gitwriter.writer import BLOCKED_RECHECK_SECONDS, CLOSED_GATE_RECHECK_MS, PUSH_COOLDOWN_MS
+from reverser.config import load_config
+from reverser.store import keys
+from reverser.store.model import AttachEntry, Gate, OutcomeKind
+
+from .conftest import World
+from .test_decisions import outcomes
+from .test_writer import hook, message, restart, seed, shutdown_write
+
+
+def due_within(world: World, since: int, milliseconds: int) -> bool:
+    """Whether the branch is due by itself after ``since``, at the latest so many milliseconds from now."""
+    return since < world.store.read_due()[world.branch.id] <= world.store.time_ms() + milliseconds
+
+
+def pause(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[int]:
+    """Every failed attempt is followed by this pause; answers how many failed in a row before each."""
+    seen: list[int] = []
+
+    def delay(attempts: int, *, jitter: float, asked: float | None = None) -> float:
+        seen.append(attempts)
+        return seconds
+
+    monkeypatch.setattr("gitwriter.writer.transient_delay", delay)
+    return seen
+
+
+def test_a_push_waits_for_the_cooldown(world: World) -> None:
+    """P1, D11: counted from the last push that succeeded; the branch is due when it is over, not before."""
+    world.event("a", "1")
+    world.write()
+    world.event("a", "2")
+    record, now = keys.branch_part(world.branch, "record"), world.store.time_ms()
+    world.redis.hset(record, "last_push", now + 600_000)
+    world.write()
+    assert len(world.subjects()) == world.pending() == 1
+    assert abs(world.store.read_due()[world.branch.id] - (now + 600_000 + PUSH_COOLDOWN_MS)) <= 2
+    world.redis.hset(record, "last_push", now - PUSH_COOLDOWN_MS)
+    world.write()
+    assert (len(world.subjects()), world.pending()) == (2, 0)
+
+
+def test_a_failed_attempt_is_not_repeated_before_its_pause(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Z1, J18: whatever wakes the branch meanwhile, a shutdown included; another process may try at once."""
+    pause(monkeypatch, 3600)
+    away = world.repository.rename(world.repository.with_name("away.git"))
+    world.event("a", "1")
+    world.write()
+    away.rename(world.repository)
+    for _ in range(2):
+        shutdown_write(world)
+        assert (world.git.tip(), world.pending()) == ("", 1)
+        assert due_within(world, world.store.time_ms(), 3_600_000)
+    restart(world)
+    shutdown_write(world)
+    assert world.pending() == 0
+
+
+def test_the_pause_grows_with_failures_in_a_row_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Z1: after a push that succeeded the next failure is the first again."""
+    seen = pause(monkeypatch, 0.0)
+    world.runtime.begin_shutdown(grace=600)
+    kept = world.repository.with_name("away.git")
+    for number in range(2):
+        world.event("a", str(number))
+        world.repository.rename(kept)
+        world.write()
+        world.write()
+        kept.rename(world.repository)
+        world.write()
+        assert world.pending() == 0
+    assert seen == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(("first", "pushes", "left"), [("bad", 1 + 3, 7), ("good", 1 + 1 + 6, 6)])
+def test_a_remote_that_refuses_everything_is_not_asked_for_each_window(
+    world: World, tmp_path: Path, first: str, pushes: int, left: int
+) -> None:
+    """J18: three windows refused and none passed is the remote's answer; where one passed, each is tried."""
+    log = tmp_path / "log"
+    hook(
+        world,
+        f"echo push >> {log}\nread old new ref\n"
+        "git diff-tree -r --name-only --root $old $new 2>/dev/null | grep -q bad && exit 1\n"
+        "git ls-tree -r --name-only $new | grep -q bad && exit 1\nexit 0",
+    )
+    for number, name in enumerate([first, *["bad"] * 6]):
+        world.second_target(f"folder{number}").event(name, "1")
+    shutdown_write(world)
+    assert len(log.read_text().splitlines()) == pushes
+    assert world.pending() == left
+
+
+def test_a_refused_window_holds_what_follows_on_its_folder(world: World) -> None:
+    """J17: the next window of the folder would be built without it, so it waits, too."""
+    hook(world, "read old new ref\ngit ls-tree -r --name-only $new | grep -q bad && exit 1\nexit 0")
+    world.event("bad", "1", author="alice")
+    world.event("good", "1", author="bob")
+    shutdown_write(world)
+    assert (world.git.tip(), world.pending()) == ("", 2)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_entries_behind_a_closed_gate_are_looked_at_again(world: World, known: bool) -> None:
+    """J21: a gate that is closed, or of which nothing is known yet, holds what is not finalized."""
+    closed = Gate(open=False, generation=1, branch=world.branch, path="live")
+    if known:
+        world.store.write_gate(world.target.uid, closed)
+    else:
+        world.store.drop_gate(world.target.uid)
+    world.event("a", "1")
+    began = world.store.time_ms()
+    world.write()
+    assert (world.git.tip(), world.pending()) == ("", 1)
+    assert due_within(world, began, CLOSED_GATE_RECHECK_MS)
+    world.store.write_gate(world.target.uid, dataclasses.replace(closed, open=True))
+    world.write()
+    assert world.pending() == 0
+
+
+def test_a_finalized_window_behind_a_closed_gate_is_looked_at_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J21: nobody wakes the branch for it but its own score."""
+    pause(monkeypatch, 0.0)
+    away = world.repository.rename(world.repository.with_name("away.git"))
+    world.event("a", "1")
+    world.write()
+    away.rename(world.repository)
+    gate = world.store.read_gate(world.target.uid)
+    assert gate is not None
+    world.store.write_gate(world.target.uid, dataclasses.replace(gate, open=False))
+    began = world.store.time_ms()
+    world.write()
+    assert (world.git.tip(), world.pending()) == ("", 1)
+    assert due_within(world, began, CLOSED_GATE_RECHECK_MS)
+
+
+def test_a_missing_secret_is_asked_for_every_quarter_minute(world: World) -> None:
+    """Z1: the branch says what is missing, and nothing is asked before that time."""
+    world.provider["spec"]["secretRef"] = {"name": "absent"}
+    world.event("a", "1")
+    before = world.store.time_ms()
+    world.write()
+    due = world.store.read_due()[world.branch.id]
+    assert before + BLOCKED_RECHECK_SECONDS * 1000 <= due
+    assert world.runtime._memories[world.branch.id].retry_at > 0
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None and health.reason == "SecretNotFound"
+    del world.provider["spec"]["secretRef"]
+    restart(world)
+    shutdown_write(world)
+    assert world.pending() == 0
+
+
+def test_a_push_that_arrived_is_not_built_again_over_a_human(world: World) -> None:
+    """J15: killed before it settled; meanwhile a person edited the same file. Their edit stays."""
+
+    class Killed(BaseException):
+        pass
+
+    def dying(*_args: object, **_kwargs: object) -> bool:
+        raise Killed
+
+    world.event("a", "1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(world.store), "settle", dying)
+        with pytest.raises(Killed):
+            world.write()
+    path = "live/shop/configmaps/a.yaml"
+    edited = world.git.read(path).replace(b'"1"', b'"by hand"')
+    seed(world, path, edited.decode())
+    world.expire_lease()
+    restart(world)
+    shutdown_write(world)
+    assert world.git.read(path) == edited
+    assert (len(world.subjects()), world.pending()) == (2, 0)
+
+
+def test_a_request_that_was_withdrawn_names_no_commit(world: World) -> None:
+    """J7: it was deleted while it waited; it ends without a window, and the window goes without it."""
+    world.set_window("60s")
+    request = AttachEntry(
+        world.target, "shop", "save", "cr-1", None, any_author=True, message="mine", close_delay_seconds=60
+    )
+    world.store.append_attach(world.branch, world.fence, request)
+    world.store.withdraw_attach("cr-1")
+    world.event("a", "1")
+    shutdown_write(world)
+    assert message(world).strip() == "[UPDATE] v1/configmaps/a"
+    kinds = {item.request_uid: item.kind for item in outcomes(world)}
+    assert kinds == {"cr-1": OutcomeKind.NO_WINDOW, "": OutcomeKind.PUSHED}
+
+
+def test_a_rescan_frees_only_what_waited_for_the_folder(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J14: a scope that is parked for another reason stays parked when the folder is accepted again."""
+    seed(world, "live/deploy.sh", "echo\n")
+    world.event("a", "1")
+    world.write()
+    other = dataclasses.replace(world.scope(), namespace="depot")
+    world.store.park(other, "template", 0)
+    git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
+    subprocess.run(git, check=True)
+    monkeypatch.setattr("gitwriter.writer.rescan_delay", lambda tries: 0.0)
+    restart(world)
+    world.write()
+    marks = world.store.read_marks(world.target.uid)
+    assert marks[world.scope()].parked_reason == ""
+    assert marks[other].parked_reason == "template"
+
+
+@pytest.mark.parametrize(("percent", "left"), [(50, 2), (49, 4)])
+def test_the_brake_holds_what_is_above_its_share(world: World, percent: int, left: int) -> None:
+    """J23: half of a type's documents may go where half is allowed; a release by name lifts the brake."""
+    state = str(world.repository.parent / "braked")
+    config = load_config({"REVERSER_STATE_DIR": state, "REVERSER_SWEEP_BRAKE": str(percent)})
+    world.sweep(dict.fromkeys("abcd", "1"))
+    world.runtime._edges = dataclasses.replace(world.runtime._edges, config=config)
+    shutdown_write(world)
+    world.sweep(dict.fromkeys("ab", "1"))
+    shutdown_write(world)
+    assert len([path for path in world.git.files() if path.endswith(".yaml")]) == left
+    if left == 4:
+        held = outcomes(world)[-1]
+        assert held.kind is OutcomeKind.HELD
+        world.store.release_hold(world.target.uid, held.id)
+        world.sweep(
+            dict.fromkeys("ab", "1"), wanted=world.store.read_marks(world.target.uid)[world.scope()].wanted
+        )
+        shutdown_write(world)
+        assert len([path for path in world.git.files() if path.endswith(".yaml")]) == 2
