@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from reverser.store import AsyncStore, Store
 from tests.valkey import running_valkey
+
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")  # how fast a machine is at this moment is no property
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

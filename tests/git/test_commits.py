@@ -55,7 +55,11 @@ def _commits(
     return made
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(change_sets)
 def test_loose_commits_are_those_of_fast_import(
     repo: BareRepository, sets: list[tuple[dict[str, bytes | None], bool]]

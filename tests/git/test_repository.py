@@ -287,7 +287,11 @@ def test_bad_branch_names_never_reach_git(repo: BareRepository, remote: Remote, 
         repo.push(remote, branch=branch, new=commit, expected=None)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     st.dictionaries(
         st.lists(

@@ -112,7 +112,7 @@ def test_text_is_bounded(rows: world.TargetState) -> None:
     deadline=None,
     derandomize=True,
     database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     text=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30), cut=st.integers(1, 20)
