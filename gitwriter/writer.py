@@ -118,7 +118,7 @@ class BranchWriter:
                 raise
             except TransientError as error:
                 return self._last_listed(), self._failed(error, self._store.time_ms())
-            except StalledError as error:  # the API server refuses us: a missing permission, an expired token
+            except StalledError as error:  # the API server refuses us: a permission is missing
                 return self._last_listed(), self._stalled(error, self._store.time_ms())
             if step.held and self._edges.stopping() and time.monotonic() + step.held < patient_until:
                 time.sleep(step.held)

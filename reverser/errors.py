@@ -4,6 +4,7 @@ ReverserError
 ├── TransientError      heals by itself: retried with back-off (``retry_after`` seconds when known)
 │   ├── KubeUnavailable     the API server cannot be reached, answers 5xx, or times out
 │   ├── KubeThrottled       429 or 503 with Retry-After
+│   ├── KubeUnauthenticated 401: the token is read again with each try, a new one may be there
 │   ├── KubeConflict        409 on a write: read again, decide again
 │   ├── StoreUnavailable    Redis does not answer
 │   │   └── NewerVersion        what stands there is a newer version's: kept for it
@@ -13,7 +14,7 @@ ReverserError
 │   ├── ConfigInvalid       a spec field, template, path, or setting that cannot work
 │   ├── SecretMissing       a named Secret does not exist
 │   ├── SecretMalformed     a named Secret lacks a key or holds an unusable value
-│   ├── KubeForbidden       401 or 403
+│   ├── KubeForbidden       403
 │   └── RemoteRejected      the remote refused the push by policy (``[remote rejected]``)
 ├── RefusedError        one object is refused; everything else goes on
 │   ├── ResourceRefused     one resource cannot be written (placement, sealing)
@@ -52,6 +53,10 @@ class KubeUnavailable(TransientError):
 
 class KubeThrottled(TransientError):
     """The API server asked to wait (429, or 503 with Retry-After)."""
+
+
+class KubeUnauthenticated(TransientError):
+    """401 from the API server: our credentials are not accepted, which a token that is renewed mends."""
 
 
 class KubeConflict(TransientError):
@@ -111,11 +116,10 @@ class SecretMalformed(StalledError):
 
 
 class KubeForbidden(StalledError):
-    """401 or 403. ``unauthenticated`` is true for 401."""
+    """403 from the API server."""
 
-    def __init__(self, message: str, *, unauthenticated: bool = False) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__("Forbidden", message)
-        self.unauthenticated = unauthenticated
 
 
 class RemoteRejected(StalledError):

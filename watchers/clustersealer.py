@@ -15,14 +15,7 @@ from typing import Any
 
 import orjson
 
-from reverser.errors import (
-    KubeConflict,
-    KubeForbidden,
-    KubeNotFound,
-    KubeUnavailable,
-    ReverserError,
-    StalledError,
-)
+from reverser.errors import KubeConflict, KubeNotFound, ReverserError, StalledError
 from reverser.kinds.model import GitTarget
 from reverser.kube.aio import AsyncKube
 from reverser.kube.entries import decode_entries, decode_entry, encode_entries
@@ -153,19 +146,11 @@ class ClusterSealer:
         return await self._secret(self._namespace, DIGEST_SECRET) or {}
 
     async def _secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        """A Secret's decoded entries (not base64 = empty), None when it does not exist.
-
-        Raises KubeUnavailable also where our token is not accepted: it is being replaced, and says nothing
-        about the Secret.
-        """
+        """A Secret's decoded entries (not base64 = empty), None when it does not exist."""
         try:
             raw = await self._kube.get(core_path("secrets", namespace=namespace, name=name))
         except KubeNotFound:
             return None
-        except KubeForbidden as error:
-            if error.unauthenticated:
-                raise KubeUnavailable(str(error), status=401) from None
-            raise
         return decode_entries(raw.get("data"))
 
 

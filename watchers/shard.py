@@ -15,6 +15,7 @@ from reverser.errors import (
     KubeForbidden,
     KubeGone,
     KubeNotFound,
+    KubeUnauthenticated,
     ReverserError,
     StoreUnavailable,
     TransientError,
@@ -216,12 +217,10 @@ class Shard:
         if self._failures == 1:
             self._first_failure = now
             log.info("%s: %s", self.name, error)
-        if isinstance(error, KubeForbidden):
+        if isinstance(error, KubeForbidden | KubeUnauthenticated):
             self.state.show(StreamState.BLOCKED, "WatchNotPermitted", str(error))
             metrics.RESTARTS.labels(*self._labels, "forbidden").inc()
-            if error.unauthenticated:
-                # The token may just have been replaced: each try reads it again, so the first tries follow
-                # quickly.
+            if isinstance(error, KubeUnauthenticated):
                 return timing.backoff(self._pauses)
             self._refusals += 1
             return timing.backoff(self._refusals, forbidden=True)

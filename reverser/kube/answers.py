@@ -21,6 +21,7 @@ from reverser.errors import (
     KubeInvalid,
     KubeNotFound,
     KubeThrottled,
+    KubeUnauthenticated,
     KubeUnavailable,
     ReverserError,
 )
@@ -60,8 +61,10 @@ def status_error(
     retry_after = retry_after if retry_after is not None else (float(wait) if wait > 0 else None)
     if code == 410 or reason in {"Expired", "Gone"}:
         return KubeGone(message)
-    if code in {401, 403}:
-        return KubeForbidden(message, unauthenticated=code == 401)
+    if code == 401:
+        return KubeUnauthenticated(message)
+    if code == 403:
+        return KubeForbidden(message)
     if code == 404:
         return KubeNotFound(message)
     if code == 409:

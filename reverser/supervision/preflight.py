@@ -14,7 +14,7 @@ from pathlib import Path
 import redis
 
 from reverser.config import Config
-from reverser.errors import KubeForbidden, KubeNotFound, ReverserError, SettingsInvalid
+from reverser.errors import KubeForbidden, KubeNotFound, KubeUnauthenticated, ReverserError, SettingsInvalid
 from reverser.kube.paths import resource_path
 from reverser.kube.sync import Kube
 from reverser.quantities import Address
@@ -183,7 +183,7 @@ def cluster_problem(connect: Callable[[], Kube]) -> str:
         connect().get("/version", timeout=CLUSTER_DEADLINE_SECONDS)
     except SettingsInvalid as error:
         return "; ".join(error.problems)
-    except KubeForbidden as error:
+    except (KubeForbidden, KubeUnauthenticated) as error:
         return f"KUBECONFIG: the API server does not accept these credentials: {error}"
     except ReverserError as error:
         return f"KUBECONFIG: the cluster cannot be reached: {error}; is it running, and is it the right one?"

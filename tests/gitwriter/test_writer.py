@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
+import time
 from typing import Any
 
 import pytest
 
 from gitwriter.backoff import STALLED_FIRST_SECONDS
-from reverser.errors import KubeForbidden
+from gitwriter.writer import BLOCKED_RECHECK_SECONDS
+from reverser.errors import KubeForbidden, KubeUnauthenticated, ReverserError
 from reverser.store.branches import IDS_AT_ONCE
 from reverser.store.model import AttachEntry, OutcomeKind
 from tests.gitwriter.conftest import PREFIX, World
@@ -395,23 +397,37 @@ def restart(world: World) -> None:
     world.runtime = world.new_runtime()
 
 
-def test_a_refusal_of_the_api_server_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("refusal", "soon"),
+    [
+        (KubeUnauthenticated("GET x: 401 Unauthorized"), True),
+        (KubeForbidden("GET x: 403 Forbidden"), False),
+    ],
+    ids=["void token", "missing right"],
+)
+def test_a_refusal_of_the_api_server_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch, refusal: ReverserError, soon: bool
+) -> None:
     """A token that is void, or a right that is missing, when a writer begins: the branch says so, is due
-    again soon, and its lease is given back; nothing is lost.
+    again, and its lease is given back; nothing is lost. A token is renewed within seconds, a right seldom.
     """
     get = world.cluster.get
     world.event("menu", "1")
+    begun = time.monotonic()
 
     def refuse(path: str, *, timeout: float = 30) -> dict[str, Any]:
-        raise KubeForbidden(f"GET {path}: 401 Unauthorized", unauthenticated=True)
+        raise refusal
 
     monkeypatch.setattr(world.cluster, "get", refuse)
     world.write()
     health = world.store.read_branch_health(world.branch)
     assert health is not None
     assert not health.ok
-    assert "401" in health.message
+    assert "GET x: 40" in health.message
     assert world.pending() == 1
+    (memory,) = world.runtime._memories.values()
+    pause = memory.retry_at - begun
+    assert memory.retry_at - time.monotonic() < 2 if soon else pause >= BLOCKED_RECHECK_SECONDS
     monkeypatch.setattr(world.cluster, "get", get)
     world.runtime._memories.clear()  # as if the pause were over
     world.write()

@@ -13,6 +13,7 @@ from reverser.errors import (
     KubeInvalid,
     KubeNotFound,
     KubeThrottled,
+    KubeUnauthenticated,
     KubeUnavailable,
 )
 from reverser.kube.answers import http_error, parse_retry_after, status_error
@@ -26,7 +27,7 @@ def body(**fields: object) -> bytes:
     ("code", "reason", "expected"),
     [
         (400, "BadRequest", KubeInvalid),
-        (401, "Unauthorized", KubeForbidden),
+        (401, "Unauthorized", KubeUnauthenticated),
         (403, "Forbidden", KubeForbidden),
         (404, "NotFound", KubeNotFound),
         (405, "MethodNotAllowed", KubeInvalid),

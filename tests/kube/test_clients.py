@@ -13,10 +13,10 @@ import yaml
 from aiohttp import web
 
 from reverser.errors import (
-    KubeForbidden,
     KubeGone,
     KubeNotFound,
     KubeThrottled,
+    KubeUnauthenticated,
     KubeUnavailable,
     SettingsInvalid,
 )
@@ -158,8 +158,7 @@ async def test_a_second_401_is_final(server: ScriptedServer, kubeconfig: Write) 
 
     server.handler = handler
     errors = await both(kubeconfig(server.url, token="t"), "get", CM)
-    assert [type(error) for error in errors] == [KubeForbidden] * 2
-    assert all(error.unauthenticated for error in errors)
+    assert [type(error) for error in errors] == [KubeUnauthenticated] * 2
     assert len(server.requests) == 4
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reverser.config import load_config
-from reverser.errors import KubeForbidden, KubeUnavailable, SettingsInvalid
+from reverser.errors import KubeForbidden, KubeUnauthenticated, KubeUnavailable, SettingsInvalid
 from reverser.quantities import Address
 from reverser.sandbox import seeds
 from reverser.supervision import preflight
@@ -245,6 +245,7 @@ def test_the_cluster_is_judged_by_the_class_of_the_error() -> None:
 
     assert "cannot be reached" in failing(KubeUnavailable("down"))
     assert "does not accept these credentials" in failing(KubeForbidden("no"))
+    assert "does not accept these credentials" in failing(KubeUnauthenticated("no"))
     assert failing(SettingsInvalid(["bad file"])) == "bad file"
 
 

@@ -45,12 +45,12 @@ async def test_a_missing_right_is_asked_for_rarely() -> None:
     shown: list[str] = []
     one = shard()
     one.state.show = lambda state, reason, message: shown.append(reason)
-    pauses = [one._failed(KubeForbidden("no", unauthenticated=False)) for _ in range(9)]
+    pauses = [one._failed(KubeForbidden("no")) for _ in range(9)]
     assert min(pauses) >= 30
     assert 200 < pauses[-1] <= 375
     assert shown == ["WatchNotPermitted"] * 9
     one._failed(TransientError("no route"))
-    assert one._failed(KubeForbidden("no", unauthenticated=False)) < 40
+    assert one._failed(KubeForbidden("no")) < 40
 
 
 async def test_a_server_that_asks_for_time_gets_it() -> None:

@@ -14,7 +14,7 @@ import pyrage
 import pytest
 
 from reverser.config import parse_sensitive_resources
-from reverser.errors import KubeForbidden, KubeUnavailable, TransientError
+from reverser.errors import KubeForbidden, KubeUnauthenticated, KubeUnavailable, TransientError
 from reverser.kinds.model import GitTarget
 from reverser.kinds.parse import parse_git_target
 from reverser.store import AsyncStore
@@ -206,7 +206,7 @@ async def test_a_refused_token_says_nothing_about_the_recipients() -> None:
         return ClusterSealer(Refusing(), namespace="ops")  # type: ignore[arg-type]
 
     with pytest.raises(TransientError):
-        await answering(KubeForbidden("no such token", unauthenticated=True)).recipients(target)
+        await answering(KubeUnauthenticated("no such token")).recipients(target)
     missing = await answering(KubeForbidden("may not get secrets")).recipients(target)
     assert isinstance(missing, Unsealed)
 
