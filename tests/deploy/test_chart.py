@@ -34,6 +34,7 @@ OWN_CERTIFICATES = {
     "audit": {"secretName": "own-audit"},
     "admission": {"secretName": "own-admission", "caBundle": "Q0E="},
 }
+DIGEST = f"sha256:{'0a' * 32}"
 VARIANTS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "single with attribution": {"attribution": {"enabled": True}},
@@ -72,6 +73,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
             "oidc_operator_groups": "ops",
         },
     },
+    "image by its digest": {**REPLICATED, "image": {"tag": "1.2.3", "digest": DIGEST}},
+    "servers elsewhere": {"networkPolicy": {"egressPorts": [2222, 8443]}},
     "no network policies": {"networkPolicy": {"enabled": False}},
     "no budgets": {**REPLICATED, "podDisruptionBudget": {"enabled": False}},
     "no definitions": {"crds": {"install": False}},
@@ -150,6 +153,8 @@ def test_settings_are_settings(name: str, tmp_path: Path) -> None:
         ({"settings": {"redis_url": "redis://x"}}, "redis_url"),
         ({"logging": {"level": "loud"}}, "level"),
         ({"replicas": {"web": 0}}, "web"),
+        ({"image": {"digest": "1.2.3"}}, "digest"),
+        ({"networkPolicy": {"egressPorts": [70000]}}, "egressPorts"),
         ({"certificates": {"certManager": False}}, "caBundle"),
         ({"extraEnv": [{"name": "REVERSER_LOG_LEVEL", "value": "debug"}]}, "extraEnv"),
     ],
@@ -158,6 +163,25 @@ def test_mistakes_are_refused(values: dict[str, Any], words: str) -> None:
     """What cannot work is refused while rendering, and the message names the value."""
     with pytest.raises(HelmError, match=words):
         helm(values)
+
+
+def test_a_digest_counts_instead_of_a_tag() -> None:
+    """Every container, of the initialisation too, runs the image that the digest names."""
+    images = {
+        container["image"]
+        for pod in pods(parsed(helm(VARIANTS["image by its digest"]))).values()
+        for part in ("initContainers", "containers")
+        for container in pod["spec"].get(part, [])
+    }
+    assert images == {f"gitops-reverser@{DIGEST}"}
+
+
+def test_pods_may_reach_servers_on_ports_of_their_own() -> None:
+    """Ports that are named are opened besides those that every installation has."""
+    policies = by_kind(parsed(helm(VARIANTS["servers elsewhere"])), "NetworkPolicy").values()
+    (policy,) = [each for each in policies if "egress" in each["spec"]]
+    opened = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
+    assert {22, 53, 443, 6443, 6379, 26379, 5432, 2222, 8443} == set(opened)
 
 
 def test_the_schema_knows_every_setting() -> None:
