@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from gitwriter.git.environment import base_environment, git_binary
@@ -79,7 +80,8 @@ def write_ref(path: Path, ref: str, oid: str) -> bool:
         fresh.write_text(oid + "\n", encoding="ascii")
         fresh.replace(target)
     except OSError:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):  # where a name is in the way, there is nothing to remove
+            fresh.unlink()
         return False
     return True
 

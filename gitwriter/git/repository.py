@@ -130,6 +130,7 @@ class BareRepository:
             if depth is not None:
                 self._fetch_one(remote, name, [[f"--depth={depth}"]])
             elif have is None:
+                self._clear_the_way(name)
                 self._fetch_one(remote, name, [["--depth=1"]])
             elif have != tip:
                 self._fetch_one(remote, name, self._bounds(have))
@@ -256,6 +257,7 @@ class BareRepository:
             return PushResult.UP_TO_DATE
         if verdict is Verdict.PUSHED:
             if not clone.write_ref(self.path, f"{_TRACKING}{branch}", new):
+                self._clear_the_way(branch)
                 self._git("update-ref", f"{_TRACKING}{branch}", new)
             return PushResult.PUSHED
         if verdict is Verdict.RACE:
@@ -381,6 +383,13 @@ class BareRepository:
         if loose is not None:
             return loose
         return self._checked("for-each-ref", "--format=%(objectname)", ref).decode().strip() or None
+
+    def _clear_the_way(self, branch: str) -> None:
+        """Forget what the remote cannot have beside this branch: ``a`` and ``a/b`` exclude each other."""
+        listed = self._checked("for-each-ref", "--format=%(refname:lstrip=3)", _TRACKING)
+        for name in listed.decode("utf-8", "surrogateescape").splitlines():
+            if name.startswith(f"{branch}/") or branch.startswith(f"{name}/"):
+                self._checked("update-ref", "-d", f"{_TRACKING}{name}")
 
     def _git(self, *arguments: str, deadline: float | None = None, data: bytes = b"") -> Completed:
         return run(

@@ -190,6 +190,17 @@ class World:
         self.store.write_gate(ref.uid, Gate(open=True, generation=1, branch=self.branch, path=path))
         return replace(self, target=ref, fence=fence, sequence=0, session=uuid.uuid4().hex, last=None)
 
+    def on_branch(self, name: str) -> World:
+        """A target ``gb`` on another branch of the same provider."""
+        branch = BranchKey("shop", "gp", name)
+        self.provider["spec"]["allowedBranches"] = [name]
+        other = self.second_target("gb", path="live")
+        self.cluster.objects[f"{PREFIX}/gittargets/gb"]["spec"]["branch"] = name
+        gate = Gate(open=True, generation=1, branch=branch, path="live")
+        self.store.write_gate(other.target.uid, gate)
+        epoch = self.store.open_journal(branch)
+        return replace(other, branch=branch, git=GitView(self.repository, name), epoch=epoch)
+
     @property
     def provider(self) -> dict[str, Any]:
         return self.cluster.objects[f"{PREFIX}/gitproviders/gp"]

@@ -129,6 +129,44 @@ def test_two_targets_never_share_a_commit(world: World) -> None:
     assert len([path for path in world.git.files() if path.endswith(".yaml")]) == 12
 
 
+@pytest.mark.parametrize(("before", "after"), [("main/old", "main"), ("env", "env/b")])
+def test_a_branch_takes_the_name_of_another(world: World, before: str, after: str) -> None:
+    """A name that ends where another goes on stands in its way: the remote refuses the branch until the other
+    is gone, and the clone then forgets it, too. Later pushes and fetches go as ever.
+    """
+    git = ["git", f"--git-dir={world.repository}"]
+    seed(world, "x", "x\n")
+    subprocess.run([*git, "branch", "-m", "main", before], check=True)
+    subprocess.run([*git, "symbolic-ref", "HEAD", f"refs/heads/{before}"], check=True)
+    world = world.on_branch(after)
+    world.event("a", "1")
+    shutdown_write(world)
+    assert world.pending() == 1
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None and health.reason == "PushRejected"
+    subprocess.run([*git, "branch", "-m", before, "trunk"], check=True)
+    subprocess.run([*git, "symbolic-ref", "HEAD", "refs/heads/trunk"], check=True)
+    for number in range(3):
+        restart(world)
+        shutdown_write(world)
+        assert world.pending() == 0
+        tip = world.git.tip()
+        words = [
+            "-c",
+            "user.name=H",
+            "-c",
+            "user.email=h@lab.test",
+            "commit-tree",
+            f"{tip}^{{tree}}",
+            "-p",
+            tip,
+        ]
+        human = subprocess.run([*git, *words, "-m", "human"], check=True, capture_output=True, text=True)
+        subprocess.run([*git, "update-ref", f"refs/heads/{after}", human.stdout.strip()], check=True)
+        world.event("a", str(number + 2))
+    assert len(world.subjects()) == 1 + 2 * 3
+
+
 def test_a_remote_that_turns_to_other_ids(world: World, tmp_path: Path) -> None:
     """The repository is replaced by one whose objects have SHA-256 names: the branch waits and says so, and
     goes on by itself once the old one is back.

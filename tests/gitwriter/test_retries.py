@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
 from gitwriter.writer import BLOCKED_RECHECK_SECONDS, CLOSED_GATE_RECHECK_MS, PUSH_COOLDOWN_MS
 from reverser.config import load_config
 from reverser.store import keys
@@ -243,3 +244,15 @@ def test_the_brake_holds_what_is_above_its_share(world: World, percent: int, lef
         )
         shutdown_write(world)
         assert len([path for path in world.git.files() if path.endswith(".yaml")]) == 2
+
+
+def test_pauses_double_up_to_their_bound() -> None:
+    """Z1, J18: 1 s to 60 s with a fifth of jitter, policy from 15 s to 5 min, folders from 10 s to 5 min; who
+    asks for longer is heard.
+    """
+    assert [transient_delay(tried, jitter=0.5) for tried in (0, 1, 2, 5, 6, 1000)] == [1, 2, 4, 32, 60, 60]
+    assert (transient_delay(0, jitter=0.0), transient_delay(0, jitter=1.0)) == (0.8, pytest.approx(1.2))
+    assert transient_delay(0, jitter=0.5, asked=90.0) == 90
+    assert transient_delay(9, jitter=0.5, asked=1.0) == 60
+    assert [stalled_delay(tried) for tried in (0, 1, 4, 5, 1000)] == [15, 30, 240, 300, 300]
+    assert [rescan_delay(tried) for tried in (0, 1, 4, 5, 1000)] == [10, 20, 160, 300, 300]
