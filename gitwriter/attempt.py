@@ -20,7 +20,7 @@ from gitwriter.git.commits import Signer
 from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository
 from gitwriter.lease import BranchLease
-from gitwriter.manifests import Inventory, WritePlan
+from gitwriter.manifests import PLACEMENT_SKIPS, Inventory, WritePlan
 from gitwriter.outcomes import Built, Written, author_kind, settlement_of
 from gitwriter.skips import follow, newly
 from gitwriter.targettree import InventoryShelf
@@ -190,8 +190,11 @@ class Attempt:
             metrics.SWEPT.labels(sweep.type.group, sweep.type.version, sweep.type.resource).inc(item.swept)
         for code, count in item.codes.items():
             metrics.SKIPPED.labels(code).inc(count)
-        for rule, count in item.rules.items():
-            metrics.PLACEMENTS.labels(rule).inc(count)
+            if code in PLACEMENT_SKIPS:
+                metrics.PLACEMENT_REFUSALS.labels(code).inc(count)
+        target = boundary.target
+        for placement, count in item.placements.items():
+            metrics.PLACEMENTS.labels(*placement, target.namespace, target.name).inc(count)
         uid = boundary.target.uid
         before = self._store.read_skipped(uid)
         skipped = follow(before, item.news)

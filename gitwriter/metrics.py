@@ -40,7 +40,14 @@ REPLAYS_FAILED = Counter(
     ("gittarget_namespace", "gittarget_name"),
 )
 SKIPPED = Counter("gitopsreverser_changes_skipped", "Changes that were deliberately not written", ("reason",))
-PLACEMENTS = Counter("gitopsreverser_placements", "New documents by the rule that placed them", ("source",))
+PLACEMENTS = Counter(
+    "gitopsreverser_placements",
+    "New documents by the rule that placed them, and by whether they came to stand in a file of others",
+    ("source", "disposition", *_TYPE, "gittarget_namespace", "gittarget_name"),
+)
+PLACEMENT_REFUSALS = Counter(
+    "gitopsreverser_placement_refusals", "New objects for which there was no permitted place", ("reason",)
+)
 
 
 def branch_labels(branch: BranchKey) -> tuple[str, str, str]:

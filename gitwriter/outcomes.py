@@ -57,6 +57,10 @@ SKIP_RETRY_MS = 60_000
 RETIRED_AT_ONCE = 500
 
 
+Placement = tuple[str, str, str, str, str]
+"""Rule, disposition, and the type by group, version and resource."""
+
+
 @dataclass(frozen=True, slots=True)
 class Built:
     """A unit whose files are decided. ``commit`` is empty where nothing changes."""
@@ -88,8 +92,8 @@ class Written:
     swept: int
     codes: Mapping[str, int]
     """How many changes were skipped, by reason."""
-    rules: Mapping[str, int]
-    """How many documents were placed, by rule."""
+    placements: Mapping[Placement, int]
+    """How many documents were placed."""
     news: News
     after: Inventory
     remarks: tuple[str, ...]
@@ -106,11 +110,24 @@ def written_of(built: Built, *, branch: BranchKey) -> Written:
         counted=counted_changes(plan),
         swept=plan.swept,
         codes=Counter(result.code for result in plan.results if result.code),
-        rules=Counter(result.rule for result in plan.results if result.rule),
+        placements=placements_of(plan),
         news=news_of(plan.results),
         after=plan.after(),
         remarks=built.remarks,
     )
+
+
+def placements_of(plan: WritePlan) -> Counter[Placement]:
+    """How many new documents each rule placed: in a file of their own, or behind others in one that was
+    there.
+    """
+    found: Counter[Placement] = Counter()
+    for result in plan.results:
+        change = result.change
+        if result.rule and isinstance(change, Upsert):
+            disposition = "appended" if result.path in plan.inventory.files else "new_file"
+            found[result.rule, disposition, change.group, change.version, change.resource] += 1
+    return found
 
 
 def object_changes(built: Built) -> tuple[ObjectChange, ...]:
