@@ -127,22 +127,28 @@ class Replay:
             pump = asyncio.create_task(_pump(stream, queue))
             try:
                 fold, staging = self._fold(), Staging(state)
-                version = ""
-                try:
-                    async for page in state.kube.pages(state.path):
-                        for obj in page.items:
-                            fold.add(obj)
-                            if fold.full:
-                                await staging.flush(fold)
-                        version = page.resource_version
-                except BaseException:
-                    await staging.drop()
-                    raise
+                version = await self._list(fold, staging)
                 await self._publish(fold, staging, version, started, "list_fallback")
                 if await self._live.follow(_drain(queue), resumed=False, after=version):
                     raise KubeGone(f"watch of {state.path}: its history is gone")
             finally:
                 pump.cancel()
+
+    async def _list(self, fold: Fold, staging: Staging) -> str:
+        """Folds and stages every page; returns the list's version. Drops the staging where that fails."""
+        state = self._state
+        version = ""
+        try:
+            async for page in state.kube.pages(state.path):
+                for obj in page.items:
+                    fold.add(obj)
+                    if fold.full:
+                        await staging.flush(fold)
+                version = page.resource_version
+        except BaseException:
+            await staging.drop()
+            raise
+        return version
 
     def _fold(self) -> Fold:
         intake = self._state.intake

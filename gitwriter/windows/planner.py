@@ -106,11 +106,17 @@ class _Window:
 
 class _Planner:
     def __init__(
-        self, settings: Mapping[str, TargetSettings], buffer_limit: int, finalized: Sequence[Boundary]
+        self,
+        settings: Mapping[str, TargetSettings],
+        *,
+        buffer_limit: int,
+        finalized: Sequence[Boundary],
+        withdrawn: frozenset[str],
     ) -> None:
         self.settings = settings
         self.buffer_limit = buffer_limit
         self.finalized = finalized
+        self.withdrawn = withdrawn
         self.closed: list[Unit] = []
         self.window: _Window | None = None
         self.waiting: list[_Waiting] = []
@@ -154,6 +160,19 @@ class _Planner:
         self.attach_due.append(AttachDue(request.id, request.attach, kind, request.deadline))
 
     # -- entries
+
+    def take(self, stored: Stored) -> None:
+        """Let an entry of an open gate happen at its stream time, after the timers that were due by then."""
+        self.advance(stored.time_ms)
+        entry = stored.entry
+        if isinstance(entry, EventEntry):
+            self.event(stored, entry)
+        elif isinstance(entry, SweepEntry):
+            self.sweep(stored, entry)
+        elif isinstance(entry, AttachEntry) and entry.uid in self.withdrawn:
+            self.attach_due.append(AttachDue(stored.id, entry, OutcomeKind.NO_WINDOW, stored.time_ms))
+        elif isinstance(entry, AttachEntry):
+            self.attach(stored, entry)
 
     def event(self, stored: Stored, event: EventEntry) -> None:
         at = stored.time_ms
@@ -308,31 +327,25 @@ def plan_windows(
     gone = {uid for uid, target in settings.items() if not target.present}
     gone.update(stored.entry.target.uid for stored in free if isinstance(stored.entry, RetireEntry))
 
-    planner = _Planner(settings, buffer_limit, [unit.boundary for unit in finalized])
+    planner = _Planner(
+        settings,
+        buffer_limit=buffer_limit,
+        finalized=[unit.boundary for unit in finalized],
+        withdrawn=withdrawn,
+    )
     retired: list[Stored] = []
     unsealed: list[Stored] = []
     unplanned: list[str] = []
     for stored in free:
-        entry = stored.entry
-        target = settings.get(entry.target.uid)
-        if entry.target.uid in gone:
+        target = settings.get(stored.entry.target.uid)
+        if stored.entry.target.uid in gone:
             retired.append(stored)
-            continue
-        if isinstance(entry, UnsealedEntry):
+        elif isinstance(stored.entry, UnsealedEntry):
             unsealed.append(stored)
-            continue
-        if target is None or not target.gate_open:
+        elif target is None or not target.gate_open:
             unplanned.append(stored.id)
-            continue
-        planner.advance(stored.time_ms)
-        if isinstance(entry, EventEntry):
-            planner.event(stored, entry)
-        elif isinstance(entry, SweepEntry):
-            planner.sweep(stored, entry)
-        elif isinstance(entry, AttachEntry) and entry.uid in withdrawn:
-            planner.attach_due.append(AttachDue(stored.id, entry, OutcomeKind.NO_WINDOW, stored.time_ms))
-        elif isinstance(entry, AttachEntry):
-            planner.attach(stored, entry)
+        else:
+            planner.take(stored)
 
     now = max(now_ms, entries[-1].time_ms if entries else 0)
     remaining = planner.settle_clock(now, local_now_ms, first_seen_ms or {})

@@ -137,6 +137,11 @@ class ControllerRuntime:
         queue = self._provider_queue if key[0] == PROVIDERS else self._queue
         queue.add(key, after)
 
+    def _add_all(self, *resources: str) -> None:
+        for resource in resources:
+            for name in self.world.keys(resource):
+                self._add((resource, name))
+
     async def _lead(self, election: Election, lost: asyncio.Event) -> None:
         """Everything that runs while this process leads; ends when ``lost`` is set."""
         recorder = Recorder(self._kube, instance=self._identity)
@@ -177,9 +182,7 @@ class ControllerRuntime:
         self._queue, self._provider_queue = WorkQueue(), WorkQueue()
         self._leading = True
         LEADING.set(1)
-        for resource in RESOURCES:
-            for name in self.world.keys(resource):
-                self._add((resource, name))
+        self._add_all(*RESOURCES)
         loops = [self._work(self._queue, reconcile) for _ in range(WORKERS)]
         loops += [self._work(self._provider_queue, reconcile) for _ in range(PROVIDER_WORKERS)]
         loops += [self._listen(), self._follow_registry(), self._retire(targets), self._withdraw(requests)]
@@ -223,14 +226,11 @@ class ControllerRuntime:
         while True:
             try:
                 async with self._store.subscribe("target:*", "branch:*", "request:*") as hints:
-                    for resource in (TARGETS, REQUESTS):  # catch up on hints that were missed
-                        for name in self.world.keys(resource):
-                            self._add((resource, name))
+                    self._add_all(TARGETS, REQUESTS)  # catch up on hints that were missed
                     while True:
                         hint = await hints.get(5.0)
-                        if hint is not None:
-                            for key in hinted(hint.topic, self.world):
-                                self._add(key, 0.0 if key[0] == REQUESTS else HINT_DELAY)
+                        for key in hinted(hint.topic, self.world) if hint is not None else ():
+                            self._add(key, 0.0 if key[0] == REQUESTS else HINT_DELAY)
             except StoreUnavailable as error:
                 _log.info("no hints from Redis now, regular passes continue: %s", error)
                 await asyncio.sleep(2.0)
@@ -244,8 +244,7 @@ class ControllerRuntime:
                 known = (registry.revision, registry.ready, registry.degraded)
                 for rule in self.world.rules():
                     self._add(rule_key(rule))
-                for name in self.world.keys(TARGETS):
-                    self._add((TARGETS, name))
+                self._add_all(TARGETS)
             await asyncio.sleep(1.0)
 
     async def _withdraw(self, requests: RequestReconciler) -> None:

@@ -21,14 +21,38 @@ def settle(branch: BranchKey, fence: Fence, settlement: Settlement) -> Call[bool
     True when done, also when an earlier try did it. False: the fence is lost, or an entry belongs to a
     boundary that the settlement does not name; nothing was changed.
     """
+    uid = settlement.outcome.target.uid
+    return Call(
+        script="settle",
+        keys=(
+            keys.branch_lease(branch),
+            keys.journal(branch),
+            *(
+                keys.branch_part(branch, part)
+                for part in ("bytes", "claimed", "sweeps", "boundaries", "intents", "record")
+            ),
+            keys.OUTCOMES,
+            *(
+                keys.target_part(uid, part)
+                for part in ("holds", "released", "applied", "digests", "unsealed", "last-push")
+            ),
+            keys.branch_part(branch, "scopes"),
+            keys.branch_part(branch, "strays"),
+        ),
+        args=(fence.token, fence.number, dumps(_order(branch, settlement)), dumps(settlement.outcome)),
+        decode=truth,
+    )
+
+
+def _order(branch: BranchKey, settlement: Settlement) -> dict[str, object]:
+    """What the script is to do, in the names that it uses."""
     outcome = settlement.outcome
     uid = outcome.target.uid
-    marks = keys.target_part(uid, "marks")
     requests = dict(settlement.attach_outcomes)
     if outcome.request_uid:
         requests.setdefault(outcome.request_uid, outcome)
     applied = settlement.applied_scope
-    order = {
+    return {
         "uid": keys.escape(uid),
         "entries": settlement.entry_ids,
         "attach": settlement.attach_id,
@@ -47,7 +71,7 @@ def settle(branch: BranchKey, fence: Fence, settlement: Settlement) -> Call[bool
         ],
         "applied": f"{keys.scope_field(applied)}#{settlement.applied_fingerprint}" if applied else "",
         "applied_scope": keys.scope_field(applied) if applied else "",
-        "applied_marks": marks,
+        "applied_marks": keys.target_part(uid, "marks"),
         "wishes": [
             [
                 keys.target_part(wish.scope.target_uid, "marks"),
@@ -79,30 +103,6 @@ def settle(branch: BranchKey, fence: Fence, settlement: Settlement) -> Call[bool
         "target_hint": keys.hint(f"target:{uid}"),
         "outcome_hint": keys.hint("outcomes"),
     }
-    return Call(
-        script="settle",
-        keys=(
-            keys.branch_lease(branch),
-            keys.journal(branch),
-            keys.branch_part(branch, "bytes"),
-            keys.branch_part(branch, "claimed"),
-            keys.branch_part(branch, "sweeps"),
-            keys.branch_part(branch, "boundaries"),
-            keys.branch_part(branch, "intents"),
-            keys.branch_part(branch, "record"),
-            keys.OUTCOMES,
-            keys.target_part(uid, "holds"),
-            keys.target_part(uid, "released"),
-            keys.target_part(uid, "applied"),
-            keys.target_part(uid, "digests"),
-            keys.target_part(uid, "unsealed"),
-            keys.target_part(uid, "last-push"),
-            keys.branch_part(branch, "scopes"),
-            keys.branch_part(branch, "strays"),
-        ),
-        args=(fence.token, fence.number, dumps(order), dumps(outcome)),
-        decode=truth,
-    )
 
 
 def attach_outcome(request_uid: str) -> Call[Outcome | None]:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import IO
+from typing import IO, Self
 
 from reverser.errors import TransientError
 
@@ -182,54 +182,82 @@ def run(
     ends the child. Raises ChildTimeout, ChildAbandoned, and ChildFailed when it cannot be started or says
     more; the message names the program, never its arguments.
     """
+    name = Path(argv[0]).name
     process = start(argv, env=env, cwd=cwd)
     began = heard = time.monotonic()
-    said = 0
-    pending = memoryview(data)
-    outputs: dict[IO[bytes], list[bytes]] = {}
     try:
-        with selectors.DefaultSelector() as selector:
-            assert process.stdin and process.stdout and process.stderr
-            for stream in (process.stdout, process.stderr):
-                outputs[stream] = []
-                selector.register(stream, selectors.EVENT_READ)
-            if pending:
-                os.set_blocking(process.stdin.fileno(), False)
-                selector.register(process.stdin, selectors.EVENT_WRITE)
-            else:
-                process.stdin.close()
-            while selector.get_map():
+        with _Exchange(process, data) as exchange:
+            while exchange.open:
                 now = time.monotonic()
                 until = min(began + deadline, heard + idle if idle is not None else began + deadline)
                 if now >= until:
-                    raise ChildTimeout(f"{Path(argv[0]).name} did not answer within {now - began:.0f} s")
+                    raise ChildTimeout(f"{name} did not answer within {now - began:.0f} s")
                 if abandon is not None and abandon():
-                    raise ChildAbandoned(f"{Path(argv[0]).name} was not waited for any longer")
-                for key, _ in selector.select(min(_TICK, until - now)):
-                    if key.fileobj is process.stdin:
-                        pending = _feed(process.stdin, pending)
-                        if not pending:
-                            selector.unregister(process.stdin)
-                        heard = time.monotonic()
-                        continue
-                    chunk = os.read(key.fd, _CHUNK)
-                    if chunk:
-                        outputs[key.fileobj].append(chunk)  # type: ignore[index]
-                        heard = time.monotonic()
-                        said += len(chunk)
-                        if limit is not None and said > limit:
-                            raise ChildFailed(f"{Path(argv[0]).name} says more than {limit} bytes")
-                    else:
-                        selector.unregister(key.fileobj)
+                    raise ChildAbandoned(f"{name} was not waited for any longer")
+                if exchange.step(min(_TICK, until - now)):
+                    heard = time.monotonic()
+                if limit is not None and exchange.size > limit:
+                    raise ChildFailed(f"{name} says more than {limit} bytes")
         try:
             process.wait(max(0.1, began + deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise ChildTimeout(f"{Path(argv[0]).name} did not end in time") from None
-        return Completed(
-            process.returncode, b"".join(outputs[process.stdout]), b"".join(outputs[process.stderr])
-        )
+            raise ChildTimeout(f"{name} did not end in time") from None
+        return Completed(process.returncode, *exchange.outputs())
     finally:
         stop(process)
+
+
+class _Exchange:
+    """The pipes of a child: feeds its input and collects both outputs, without blocking on any of them."""
+
+    def __init__(self, process: subprocess.Popen[bytes], data: bytes) -> None:
+        assert process.stdin and process.stdout and process.stderr
+        self._stdin = process.stdin
+        self._pending = memoryview(data)
+        self._chunks: dict[IO[bytes], list[bytes]] = {process.stdout: [], process.stderr: []}
+        self._selector = selectors.DefaultSelector()
+        self.size = 0
+        """Bytes received on both outputs."""
+
+    def __enter__(self) -> Self:
+        for stream in self._chunks:
+            self._selector.register(stream, selectors.EVENT_READ)
+        if self._pending:
+            os.set_blocking(self._stdin.fileno(), False)
+            self._selector.register(self._stdin, selectors.EVENT_WRITE)
+        else:
+            self._stdin.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+
+    @property
+    def open(self) -> bool:
+        """Whether the child still reads its input, or may still write."""
+        return bool(self._selector.get_map())
+
+    def step(self, seconds: float) -> bool:
+        """Wait so long for pipes that are ready and serve them; whether any byte went through."""
+        moved = False
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._stdin:
+                self._pending = _feed(self._stdin, self._pending)
+                if not self._pending:
+                    self._selector.unregister(self._stdin)
+                moved = True
+            elif chunk := os.read(key.fd, _CHUNK):
+                self._chunks[key.fileobj].append(chunk)  # type: ignore[index]
+                self.size += len(chunk)
+                moved = True
+            else:
+                self._selector.unregister(key.fileobj)
+        return moved
+
+    def outputs(self) -> tuple[bytes, bytes]:
+        """Everything received on standard output and on standard error."""
+        stdout, stderr = (b"".join(chunks) for chunks in self._chunks.values())
+        return stdout, stderr
 
 
 def _feed(stdin: IO[bytes], pending: memoryview) -> memoryview:

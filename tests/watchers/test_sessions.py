@@ -12,7 +12,7 @@ from reverser.errors import KubeUnavailable
 from reverser.kube.lines import WatchEvent
 from reverser.store import AsyncStore, keys
 from reverser.store.model import Author, SweepEntry
-from watchers.hooks import EventFacts
+from watchers.hooks import EventFacts, Named
 
 from .steps import BRANCH, SCOPE, FakeCluster, FakeStream, Watching, bookmark, until
 from .test_replays import END, A, B, Scripted, expired
@@ -189,11 +189,11 @@ class Later:
         self.asked = asyncio.Event()
         self.may = asyncio.Event()
 
-    async def resolve(self, facts: EventFacts) -> Author | None:
+    async def resolve(self, facts: EventFacts) -> Named | None:
         del facts
         self.asked.set()
         await self.may.wait()
-        return Author("alice")
+        return Named(Author("alice"))
 
     async def submitter(self, request_uid: str) -> Author | None:
         del request_uid
