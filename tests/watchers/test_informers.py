@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from pathlib import Path
 from typing import Any
 
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import core_path
+from reverser.sandbox.thread import SandboxServer
 from watchers.informers import Informer
 from watchers.kinds import OwnKinds
 
@@ -59,6 +62,50 @@ async def test_a_cache_follows_its_collection(cluster: Cluster) -> None:
     assert sorted(late) == ["shop/b", "shop/c"]
     await informer.stop()
     await kube.close()
+
+
+async def test_a_server_that_was_restored(tmp_path: Path) -> None:
+    """An API server whose data is that of a backup is behind what it told before, and silent to whoever asks
+    for more: the cache is what that server has, and goes on from there.
+    """
+    state, backup, saved = tmp_path / "cluster", tmp_path / "backup", tmp_path / "kubeconfig"
+
+    def serve(port: int = 0) -> SandboxServer:
+        return SandboxServer(state, port=port, bookmark_interval=3600)
+
+    with serve() as server:
+        cluster, port = Cluster(server), server.port
+        saved.write_bytes(Path(cluster.kubeconfig).read_bytes())
+        cluster.namespace("shop")
+        cluster.create("a", v="1")
+    shutil.copytree(state, backup)
+    kube = await AsyncKube.connect(str(saved))
+    informer = Informer(
+        kube, core_path("configmaps", namespace="shop"), lambda obj: str(obj["data"]["v"]), timing=FAST
+    )
+
+    async def holds(*values: str) -> None:
+        async def check() -> bool:
+            return informer.items() == list(values)
+
+        await eventually(check, f"{values}; {informer.items()}")
+
+    with serve(port) as server:
+        informer.start()
+        await holds("1")
+        cluster = Cluster(server)
+        for value in range(2, 12):
+            cluster.patch("a", {"data": {"v": str(value)}})
+        cluster.create("b", v="2")
+        await holds("11", "2")
+    shutil.rmtree(state)
+    shutil.copytree(backup, state)
+    with serve(port) as server:
+        await holds("1")
+        Cluster(server).create("c", v="3")
+        await holds("1", "3")
+        await informer.stop()
+        await kube.close()
 
 
 async def test_a_status_alone_wakes_nobody(cluster: Cluster) -> None:
