@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+P = TypeVar("P")
 
 _POSIX: dict[str, Callable[[str], bool]] = {
     "alnum": str.isalnum,
@@ -84,42 +87,34 @@ def parse_pattern(line: str) -> Pattern | None:
 
 
 def _spans(segments: Sequence[Segment | None], parts: Sequence[str]) -> bool:
-    """Segments against a path; only the last `**` is ever extended, as the earlier ones cannot help."""
-    at = part = 0
-    resume: tuple[int, int] | None = None
-    while part < len(parts):
-        segment = segments[at] if at < len(segments) else None
-        if at < len(segments) and segment is None:
-            at += 1
-            resume = (at, part)
-        elif segment is not None and segment.fits(parts[part]):
-            at += 1
-            part += 1
-        elif resume is not None:
-            resume = (resume[0], resume[1] + 1)
-            at, part = resume
-        else:
-            return False
-    return at == len(segments)
+    return _matches(
+        segments, parts, many=None, accepts=lambda segment, part: segment is not None and segment.fits(part)
+    )
 
 
 def _glob(tokens: Sequence[_Token], name: str) -> bool:
-    at = char = 0
+    return _matches(tokens, name, many=_STAR, accepts=_accepts)
+
+
+def _matches(
+    pattern: Sequence[P], items: Sequence[str], *, many: P, accepts: Callable[[P, str], bool]
+) -> bool:
+    """A pattern against items; only the last `many` is ever extended, as the earlier ones cannot help."""
+    at = item = 0
     resume: tuple[int, int] | None = None
-    while char < len(name):
-        token = tokens[at] if at < len(tokens) else None
-        if token is _STAR:
+    while item < len(items):
+        if at < len(pattern) and pattern[at] is many:
             at += 1
-            resume = (at, char)
-        elif token is not None and _accepts(token, name[char]):
+            resume = (at, item)
+        elif at < len(pattern) and accepts(pattern[at], items[item]):
             at += 1
-            char += 1
+            item += 1
         elif resume is not None:
             resume = (resume[0], resume[1] + 1)
-            at, char = resume
+            at, item = resume
         else:
             return False
-    return all(token is _STAR for token in tokens[at:])
+    return all(part is many for part in pattern[at:])
 
 
 def _accepts(token: _Token, char: str) -> bool:
