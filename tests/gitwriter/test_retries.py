@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from gitwriter.attempt import Attempt
 from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
+from gitwriter.base import Base
+from gitwriter.windows import Unit
 from gitwriter.writer import BLOCKED_RECHECK_SECONDS, CLOSED_GATE_RECHECK_MS, PUSH_COOLDOWN_MS
 from reverser.config import load_config
-from reverser.store import keys
+from reverser.store import Store, keys
 from reverser.store.model import AttachEntry, Gate, OutcomeKind
 
 from .conftest import World
@@ -256,3 +260,62 @@ def test_pauses_double_up_to_their_bound() -> None:
     assert transient_delay(9, jitter=0.5, asked=1.0) == 60
     assert [stalled_delay(tried) for tried in (0, 1, 4, 5, 1000)] == [15, 30, 240, 300, 300]
     assert [rescan_delay(tried) for tried in (0, 1, 4, 5, 1000)] == [10, 20, 160, 300, 300]
+
+
+def test_an_offender_that_passes_clears_the_branch(world: World) -> None:
+    """J18: health is told once nothing is refused any more, in the same run."""
+    hook(world, "exit 1")
+    world.event("a", "1")
+    shutdown_write(world)
+    memory = world.runtime._memories[world.branch.id]
+    memory.offenders = dict.fromkeys(memory.offenders, 0.0)
+    hook(world, "exit 0")
+    world.write()
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None and health.ok
+    assert memory.refusals == 0
+
+
+def test_an_idle_branch_is_not_looked_at_for_each_wake(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J19: whatever wakes it, the remote of a branch with nothing pending is listed once in ten seconds."""
+    looks: list[int] = []
+    real = Attempt.prepare
+
+    def counted(attempt: Attempt, units: Sequence[Unit]) -> tuple[Base, set[str]]:
+        looks.append(len(units))
+        return real(attempt, units)
+
+    monkeypatch.setattr(Attempt, "prepare", counted)
+    monkeypatch.setattr("gitwriter.writer.REMOTE_CHECK_SECONDS", 3600.0)
+    for _ in range(3):
+        world.write()
+    assert looks == [0]
+
+
+def test_a_window_is_planned_on_the_whole_journal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J13: ids and entries come in pages of their own sizes; a window misses none of them."""
+    monkeypatch.setattr("gitwriter.writer.IDS_AT_ONCE", 2)
+    ids, entries = world.store.entry_ids, world.store.read_entries
+    monkeypatch.setattr(Store, "entry_ids", lambda _, branch, after="": ids(branch, after, 2))
+    monkeypatch.setattr(
+        Store, "read_entries", lambda _, branch, after, texts: entries(branch, after, 1, texts=texts)
+    )
+    world.set_window("60s")
+    for name in "abcdefg":
+        world.event(name, "1")
+    shutdown_write(world)
+    assert world.subjects() == ["GitOps Reverser on gt: 7 resource(s)"]
+    assert world.pending() == 0
+
+
+def test_a_signing_key_that_is_missing_refuses_its_window_alone(world: World) -> None:
+    """T16: nothing is committed unsigned; the scope is replayed after a minute, the branch goes on."""
+    other = world.second_target("other")
+    world.provider["spec"]["commit"] = {"signing": {"secretRef": {"name": "absent"}}}
+    world.event("a", "1")
+    other.event("b", "1")
+    shutdown_write(world)
+    assert (world.git.tip(), world.pending()) == ("", 0)
+    assert [item.reason for item in outcomes(world)] == ["SecretNotFound", "SecretNotFound"]
+    marks = world.store.read_marks(world.target.uid)[world.scope()]
+    assert marks.needs_replay
