@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -320,6 +321,29 @@ def claims(found: WatchRule) -> list[str]:
 def test_rules_to_claims(fields: dict[str, Any], expected: list[str]) -> None:
     """C01, C03, C05, C06, C08 and every row of wildcards and ambiguity."""
     assert claims(rule(**fields)) == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "resource"),
+    [
+        ("", "pods"),
+        ("", "events"),
+        ("", "endpoints"),
+        ("events.k8s.io", "events"),
+        ("discovery.k8s.io", "endpointslices"),
+        ("coordination.k8s.io", "leases"),
+        ("apps", "controllerrevisions"),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ],
+)
+def test_runtime_types_are_not_followed_by_a_rule_for_everything(group: str, resource: str) -> None:
+    """Pain 50: each type of the list is left out, in any version and by whichever rule."""
+    world = judge(Registry(), facts(CM, served(resource, "Thing", group, "v9")), 0.0)
+    everything = resolve(rule(resources=("*", resource), api_groups=("*",)), world)
+    assert [claim.record.type.resource for claim in everything.claims] == ["configmaps"]
+    page = (Path(__file__).parents[2] / "docs" / "sanitizing.md").read_text().lower().replace("\n", " ")
+    assert re.search(rf"types that no rule can follow:[^.]*\b{resource}\b", page)
 
 
 @pytest.mark.parametrize(
