@@ -60,6 +60,7 @@ def test_a_reason_is_always_one_that_an_api_server_takes(text: str) -> None:
 
 
 def test_a_good_reason_stays_as_it_is() -> None:
+    """A reason that the API server accepts is kept, one that it refuses is mended, an empty one is named."""
     assert [valid_reason(text) for text in ("PushRejected", "A,B:c_1", "not-editable", "")] == [
         "PushRejected",
         "A,B:c_1",

@@ -50,6 +50,7 @@ CONFIG: Any = SimpleNamespace(
 
 
 def test_the_screen_and_the_exit_code() -> None:
+    """The last line counts, a remedy follows its problem, and only a problem makes the exit code 1."""
     findings = [good("a", "fine"), note("b", "hm"), problem("c", "bad", "do this")]
     text = render(findings)
     assert text.splitlines()[-1] == "1 problem(s), 1 note(s)"
@@ -334,6 +335,7 @@ def test_an_unusable_kubeconfig_is_a_finding(content: str | None, tmp_path: Path
 
 
 def test_an_api_server_that_does_not_answer(sandbox: SandboxServer, kube: Kube) -> None:
+    """It is reported as a problem, not raised."""
     sandbox.stop()
     from reverser.controllers.doctor.cluster import check_access
 

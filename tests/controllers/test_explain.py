@@ -112,6 +112,7 @@ def test_a_group_that_cannot_be_discovered_is_named(entry: dict[str, Any], told:
 
 
 def test_many_failing_groups_are_counted() -> None:
+    """The message names three failing group versions and counts the others."""
     failing = [(f"g{number}.test", "v1") for number in range(9)]
     assert "g0.test/v1, g1.test/v1, g2.test/v1 and 6 more fails" in message(
         {"resources": ["*"]}, surface=registry(*failing)

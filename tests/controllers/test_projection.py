@@ -21,6 +21,7 @@ READY = new_status(
 
 @pytest.mark.django_db
 def test_the_latest_state_is_written_once() -> None:
+    """Of several states of a target only the latest is written, and only once."""
     projection = Projection()
     projection.target(target(), {}, url="file:///r")
     projection.target(target(), READY or {}, url="file:///r")
@@ -33,6 +34,7 @@ def test_the_latest_state_is_written_once() -> None:
 
 @pytest.mark.django_db
 def test_targets_that_are_gone_are_marked() -> None:
+    """The row of a target that no longer exists is marked as removed."""
     projection = Projection()
     projection.target(target(), {}, url="")
     projection.target(target("other"), {}, url="")
@@ -44,6 +46,7 @@ def test_targets_that_are_gone_are_marked() -> None:
 
 @pytest.mark.django_db
 def test_a_request_is_known_before_and_after_its_end() -> None:
+    """A request has one row: made while it waits, and keeping what was known when its end is written."""
     projection = Projection()
     asked = replace(request(), message="save")
     projection.request(asked, target_uid="t", submitter=Submitter("alice"))
@@ -57,6 +60,7 @@ def test_a_request_is_known_before_and_after_its_end() -> None:
 
 @pytest.mark.django_db
 def test_a_database_that_is_away_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be written is written by the next flush."""
     projection = Projection()
     projection.target(target(), READY or {}, url="")
 

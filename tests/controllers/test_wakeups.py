@@ -66,6 +66,7 @@ def test_a_target_wakes_rules_and_requests(world: World) -> None:
 
 
 def test_a_rule_wakes_its_old_and_its_new_target(world: World) -> None:
+    """A rule that names another target concerns both."""
     moved = obj("wr", {"targetRef": {"name": "other"}}, generation=2)
     assert wake_ups(RULES, RULE, moved, world) == {
         (RULES, "shop/wr"),

@@ -8,6 +8,7 @@ from reverser.controllers.workqueue import WorkQueue
 
 
 async def test_a_key_added_twice_is_worked_on_once() -> None:
+    """A key that is added again before its turn is handed out once."""
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     queue.add("a")
@@ -41,6 +42,7 @@ async def test_failures_back_off_until_success() -> None:
 
 
 async def test_an_earlier_look_wins() -> None:
+    """Of two due times of a key the earlier one counts."""
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a", 60.0)
     waiting = asyncio.ensure_future(queue.get())

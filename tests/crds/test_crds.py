@@ -109,6 +109,7 @@ def test_there_are_exactly_the_five_kinds_in_one_served_version() -> None:
 
 @pytest.mark.parametrize("kind", PARSERS)
 def test_a_full_object_parses_without_a_problem(kind: str) -> None:
+    """An object with every field of the schema set is understood whole."""
     assert PARSERS[kind](full_object(kind)).problems == ()
 
 

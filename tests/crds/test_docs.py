@@ -58,6 +58,7 @@ def field_names(node: dict[str, Any]) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", PARSERS)
 def test_every_field_stands_on_the_page(kind: str) -> None:
+    """Each field of a kind's schema is on its page."""
     text = page(kind)
     for name in field_names(schema(kind)["properties"]["spec"]):
         assert re.search(rf"`[^`]*\b{re.escape(name)}\b[^`]*`", text), name
@@ -65,6 +66,7 @@ def test_every_field_stands_on_the_page(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PARSERS)
 def test_every_condition_and_reason_stands_on_the_page(kind: str) -> None:
+    """Each condition type and reason of a kind is on its page."""
     text = page(kind)
     missing = [word for word in WORDS[kind].split() if f"`{word}`" not in text]
     assert missing == []
@@ -72,6 +74,7 @@ def test_every_condition_and_reason_stands_on_the_page(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PARSERS)
 def test_the_example_is_valid(kind: str) -> None:
+    """The example on a kind's page is parsed without a problem."""
     block = re.search(r"```yaml\n(.*?)```", page(kind), re.S)
     assert block is not None
     example = yaml.safe_load(block[1])
@@ -80,5 +83,6 @@ def test_the_example_is_valid(kind: str) -> None:
 
 
 def test_every_kind_is_listed() -> None:
+    """The index of the kinds links to every page."""
     text = (DOCS / "README.md").read_text()
     assert all(f"[{kind}]({kind.lower()}.md)" in text for kind in CRDS)

@@ -26,6 +26,7 @@ SHA = "a" * 40
     ],
 )
 def test_commit_url(url: str, expected: str) -> None:
+    """A commit's page is known for known forges, over https and without secrets; else there is no link."""
     assert commit_url(url, SHA) == expected
 
 

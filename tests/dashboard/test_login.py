@@ -43,6 +43,7 @@ def test_form(alice: User) -> None:
 
 
 def test_right_password(alice: User) -> None:
+    """A correct password leads to the admin."""
     assert _log_in(PASSWORD)
 
 

@@ -112,6 +112,7 @@ def test_the_login_page_offers_it(provider: Provider, monkeypatch: pytest.Monkey
     ],
 )
 def test_groups_are_rights(provider: Provider, groups: object, expected: set[str]) -> None:
+    """A person's groups here are those that the issuer's groups map to."""
     provider.person["groups"] = groups
 
     _log_in(Client())
@@ -184,6 +185,7 @@ def test_closed_account(provider: Provider) -> None:
 
 @pytest.mark.parametrize("name", ["", None, "a b", "system:masters", "x" * 151, "a\nb"])
 def test_names_that_cannot_be_used(provider: Provider, name: object) -> None:
+    """A login without a usable name is refused, says which setting to change, and makes no account."""
     provider.person["preferred_username"] = name
 
     assert "REVERSER_OIDC_USERNAME_CLAIM" in _refusal(_log_in(Client()))
@@ -255,10 +257,12 @@ def test_an_answer_counts_once_and_for_its_browser(provider: Provider) -> None:
 
 @pytest.mark.parametrize("goal", ["https://evil.example.com/", "//evil.example.com", "javascript:alert(1)"])
 def test_nobody_is_sent_elsewhere(provider: Provider, goal: str) -> None:
+    """After the login nobody is redirected to an address outside the admin."""
     assert _log_in(Client(), goal)["Location"] == "/admin/"
 
 
 def test_the_person_says_no(provider: Provider) -> None:
+    """A person who declines at the issuer is told so on the login page."""
     provider.error = "access_denied"
 
     assert "did not confirm" in _refusal(_log_in(Client()))

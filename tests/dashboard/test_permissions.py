@@ -102,6 +102,7 @@ def test_history_is_read_only(names: dict[str, object], who: str) -> None:
 
 @pytest.mark.parametrize(("who", "expected"), [("viewer", 403), ("operator", 403), ("superuser", 200)])
 def test_people_are_for_administrators(names: dict[str, object], who: str, expected: int) -> None:
+    """Only administrators see the pages of people and groups."""
     browser = _browser(who)
 
     assert {browser.get(page).status_code for page in PEOPLE_PAGES} == {expected}

@@ -66,6 +66,7 @@ def _branch(*, oldest_ms: int = 0, ok: bool = True, due_ms: int = 0) -> BranchRe
     ],
 )
 def test_state(target: TargetState, branch: BranchReading | None, expected: State) -> None:
+    """Each situation has one state."""
     assert judge(target, branch, now_ms=NOW_MS).state is expected
 
 

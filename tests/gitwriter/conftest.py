@@ -13,6 +13,7 @@ import orjson
 import pytest
 import redis
 
+from gitwriter.memory import BranchMemory
 from gitwriter.runtime import WriterRuntime
 from reverser.config import load_config
 from reverser.errors import KubeNotFound
@@ -76,6 +77,11 @@ class World:
     session: str = field(default_factory=lambda: uuid.uuid4().hex)
     last: AppendId | None = None
 
+    @property
+    def memory(self) -> BranchMemory:
+        """What this process remembers of the branch, for tests of pauses and of what is kept in memory."""
+        return self.runtime._memories[self.branch.id]
+
     def scope(self) -> Scope:
         return Scope(self.target.uid, CONFIGMAPS.group_resource, "shop")
 
@@ -83,15 +89,16 @@ class World:
         self, name: str, value: str | None, *, author: str = "", operation: Operation | None = None
     ) -> None:
         """Append one event of a ConfigMap; ``value`` None deletes it."""
-        self.events([self._entry(name, value, author=author, operation=operation)])
+        self.events([self.entry(name, value, author=author, operation=operation)])
 
     def updates(self, name: str, count: int) -> None:
         """Append ``count`` values of one ConfigMap, from "1" on, at once."""
-        self.events([self._entry(name, str(number + 1)) for number in range(count)])
+        self.events([self.entry(name, str(number + 1)) for number in range(count)])
 
-    def _entry(
+    def entry(
         self, name: str, value: str | None, *, author: str = "", operation: Operation | None = None
     ) -> EventEntry:
+        """One change of a ConfigMap, not appended yet."""
         chosen = operation or (Operation.DELETE if value is None else Operation.UPDATE)
         body = b"" if value is None else orjson.dumps(configmap(name, value))
         return EventEntry(

@@ -235,7 +235,7 @@ def fact(user: str, name: str = "menu", received: str = BEFORE) -> Fact:
 
 
 def claimed(world: World, name: str, ripe_ms: int) -> None:
-    entry = world._entry(name, "1", author="alice")
+    entry = world.entry(name, "1", author="alice")
     world.events([replace(entry, claim=Claim(UNTIL, ripe_ms))])
 
 

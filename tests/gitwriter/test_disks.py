@@ -63,7 +63,7 @@ def refused(world: World, kind: type[Exception], words: str) -> None:
 
 def recovered(world: World, first: str) -> None:
     """The same process goes on once the cause is gone; there is nothing to restart."""
-    world.runtime._memories[world.branch.id].retry_at = 0.0
+    world.memory.retry_at = 0.0
     shutdown_write(world)
     assert world.pending() == 0
     assert world.subjects()[0] == first
@@ -103,7 +103,7 @@ def test_a_disk_that_is_full_amid_the_commit_of_a_replay(world: World) -> None:
         world.sweep({f"n{number}": os.urandom(4000).hex() for number in range(150)})
         refused(world, CloneDamaged, "Out of diskspace")
         health = world.store.read_branch_health(world.branch)
-        world.runtime._memories[world.branch.id].retry_at = 0.0
+        world.memory.retry_at = 0.0
         refused(world, CloneDamaged, "Out of diskspace")
         again = world.store.read_branch_health(world.branch)
         assert health is not None and again is not None and health.message == again.message

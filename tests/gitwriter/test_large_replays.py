@@ -89,7 +89,7 @@ def test_what_waits_is_held_without_its_text(world: World, monkeypatch: pytest.M
     for number in range(5):
         world.event(f"c{number}", "x" * 1000)
     world.write()
-    waiting = world.runtime._memories[world.branch.id].entries
+    waiting = world.memory.entries
     assert [stored.text > 1000 for stored in waiting] == [True] * 5
     assert [getattr(stored.entry, "body", None) for stored in waiting] == [b""] * 5
     shutdown_write(world)

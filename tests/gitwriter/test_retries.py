@@ -161,7 +161,7 @@ def test_a_missing_secret_is_asked_for_every_quarter_minute(world: World) -> Non
     world.write()
     due = world.store.read_due()[world.branch.id]
     assert before + BLOCKED_RECHECK_SECONDS * 1000 <= due
-    assert world.runtime._memories[world.branch.id].retry_at > 0
+    assert world.memory.retry_at > 0
     health = world.store.read_branch_health(world.branch)
     assert health is not None and health.reason == "SecretNotFound"
     del world.provider["spec"]["secretRef"]
@@ -267,7 +267,7 @@ def test_an_offender_that_passes_clears_the_branch(world: World) -> None:
     hook(world, "exit 1")
     world.event("a", "1")
     shutdown_write(world)
-    memory = world.runtime._memories[world.branch.id]
+    memory = world.memory
     memory.offenders = dict.fromkeys(memory.offenders, 0.0)
     hook(world, "exit 0")
     world.write()

@@ -271,7 +271,7 @@ def test_an_offender_is_tried_again_when_its_pause_is_over(world: World) -> None
     hook(world, "echo closed >&2; exit 1")
     world.event("a", "1")
     world.write()
-    memory = world.runtime._memories[world.branch.id]
+    memory = world.memory
     assert len(memory.offenders) == 1
     due = world.store.read_due()[world.branch.id] - world.store.time_ms()
     assert 0 < due <= STALLED_FIRST_SECONDS * 1000 + 1000
@@ -425,11 +425,10 @@ def test_a_refusal_of_the_api_server_is_waited_for(
     assert not health.ok
     assert "GET x: 40" in health.message
     assert world.pending() == 1
-    (memory,) = world.runtime._memories.values()
-    pause = memory.retry_at - begun
-    assert memory.retry_at - time.monotonic() < 2 if soon else pause >= BLOCKED_RECHECK_SECONDS
+    pause = world.memory.retry_at - begun
+    assert world.memory.retry_at - time.monotonic() < 2 if soon else pause >= BLOCKED_RECHECK_SECONDS
     monkeypatch.setattr(world.cluster, "get", get)
-    world.runtime._memories.clear()  # as if the pause were over
+    world.memory.retry_at = 0.0  # as if the pause were over
     world.write()
     assert world.pending() == 0
     assert len(world.git.log()) == 1

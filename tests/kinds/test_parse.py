@@ -78,6 +78,7 @@ def test_committer_blanks_and_forbidden_characters() -> None:
 
 
 def test_a_reference_of_another_kind_refers_to_nothing() -> None:
+    """A reference to another kind is a problem and names no provider."""
     target = parse_git_target({"spec": {"providerRef": {"kind": "GitRepository", "name": "x"}}})
     assert target.provider == ""
     assert target.problems == ("spec.providerRef: must refer to a GitProvider",)

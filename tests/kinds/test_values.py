@@ -46,6 +46,7 @@ def test_what_go_refuses_is_refused(text: str) -> None:
 
 @given(st.text(max_size=30))
 def test_durations_never_fail_in_another_way(text: str) -> None:
+    """Any text is a number of seconds or a ValueError."""
     with contextlib.suppress(ValueError):
         assert isinstance(parse_duration(text), float)
 

@@ -66,6 +66,7 @@ def _problem(answer: Any, status: int) -> dict[str, Any]:
     ],
 )
 def test_refusals(web: Store, method: str, path: str, more: dict[str, Any], status: int) -> None:
+    """Each refusal is a problem document with the right status."""
     world.request(world.target())
     headers = {**READER, **more.pop("headers", {})}
 

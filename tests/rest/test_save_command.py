@@ -120,6 +120,7 @@ def test_does_not_wait_for_ever(web: Store) -> None:
     ],
 )
 def test_refuses(web: Store, arguments: tuple[str, ...], word: str) -> None:
+    """Unusable arguments end the command with a message that names what is wrong."""
     with pytest.raises(CommandError, match=word):
         _save(*arguments)
 

@@ -53,6 +53,7 @@ def test_create_in_the_callers_name(rows: object, web_sandbox: SandboxServer) ->
     ],
 )
 def test_create_refused(rows: object, token: str, body: object, expected: int) -> None:
+    """A refused creation is a problem document with the right status."""
     answer = post(token, body)
 
     assert answer.status_code == expected, answer.content
