@@ -177,7 +177,7 @@ async def test_conflict_ends_the_wait(resolver: FactResolver, async_store: Async
     await file(async_store, audit("patch", "alice"), audit("patch", "dave"))
     started = asyncio.get_running_loop().time()
     assert await name(resolver, seen(), grace=10.0) == ""
-    assert asyncio.get_running_loop().time() - started < 1.0
+    assert asyncio.get_running_loop().time() - started < 5.0
 
 
 async def test_no_op_patch_heard_first(async_store: AsyncStore) -> None:
@@ -185,7 +185,7 @@ async def test_no_op_patch_heard_first(async_store: AsyncStore) -> None:
     resolver = FactResolver(async_store, wall=lambda: NOON + 0.05)
     dave = audit("patch", "dave", received="2026-01-01T10:00:00.150000Z", stage="2026-01-01T10:00:00.2Z")
     alice = audit("patch", "alice")
-    waiting = asyncio.create_task(name(resolver, seen(), grace=1.0))
+    waiting = asyncio.create_task(name(resolver, seen(), grace=10.0))
     await asyncio.sleep(0.1)
     await file(async_store, dave)
     await asyncio.sleep(0.2)
