@@ -18,7 +18,7 @@ from reverser.config import load_config
 from reverser.store import Store, keys
 from reverser.store.model import AttachEntry, Gate, OutcomeKind
 
-from .conftest import World
+from .conftest import PREFIX, World
 from .test_decisions import outcomes
 from .test_writer import hook, message, restart, seed, shutdown_write
 
@@ -319,3 +319,67 @@ def test_a_signing_key_that_is_missing_refuses_its_window_alone(world: World) ->
     assert [item.reason for item in outcomes(world)] == ["SecretNotFound", "SecretNotFound"]
     marks = world.store.read_marks(world.target.uid)[world.scope()]
     assert marks.needs_replay
+
+
+@pytest.mark.parametrize("how", ["still refused", "gate closed"])
+def test_a_rescan_frees_nothing_too_early(world: World, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """J14: the folder is as it was, or its target may not write; its scope stays parked."""
+    monkeypatch.setattr("gitwriter.writer.rescan_delay", lambda tries: 0.0)
+    seed(world, "live/deploy.sh", "echo\n")
+    world.event("a", "1")
+    world.write()
+    gate = world.store.read_gate(world.target.uid)
+    assert gate is not None
+    if how == "gate closed":
+        world.store.write_gate(world.target.uid, dataclasses.replace(gate, open=False))
+        git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
+        subprocess.run(git, check=True)
+    world.write()
+    assert world.store.read_marks(world.target.uid)[world.scope()].parked_reason == "path-refused"
+    verdict = world.store.read_path_verdict(world.target.uid)
+    assert verdict is not None and not verdict.accepted
+
+
+def test_an_attempt_holds_a_bounded_part_in_memory(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once its files are more than the bound, the attempt pushes what it has; the rest is the next one's."""
+    monkeypatch.setattr("gitwriter.building.ATTEMPT_BYTES", 1)
+    hook(world, f"echo push >> {tmp_path}/log; exit 0")
+    for value in "123":
+        world.event("a", value)
+    shutdown_write(world)
+    assert (tmp_path / "log").read_text().split() == ["push"] * 3
+    assert (len(world.subjects()), world.pending()) == (3, 0)
+
+
+def test_a_replay_shows_what_it_changed(world: World) -> None:
+    """History: of ten thousand objects of which one changed, that one is named."""
+    world.sweep(dict.fromkeys("abc", "1"))
+    shutdown_write(world)
+    world.sweep({"a": "1", "b": "2", "c": "1"})
+    shutdown_write(world)
+    outcome = outcomes(world)[-1]
+    assert [change.name for change in outcome.changes] == ["b"]
+    assert outcome.changes_total == 1
+
+
+def test_a_target_of_another_uid_is_another(world: World) -> None:
+    """J22: re-created under its name while the window was open; what the old one saw is not the new one's."""
+    world.set_window("60s")
+    world.event("a", "1")
+    world.cluster.objects[f"{PREFIX}/gittargets/gt"]["metadata"]["uid"] = "t2"
+    shutdown_write(world)
+    assert (world.git.tip(), world.pending()) == ("", 0)
+    assert [item.kind for item in outcomes(world)] == [OutcomeKind.RETIRED]
+
+
+def test_what_retires_together_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J22: a long queue of a target that is gone ends by the hundreds, so no single step takes long."""
+    monkeypatch.setattr("gitwriter.outcomes.RETIRED_AT_ONCE", 2)
+    world.set_window("60s")
+    for name in "abcde":
+        world.event(name, "1")
+    del world.cluster.objects[f"{PREFIX}/gittargets/gt"]
+    shutdown_write(world)
+    assert [item.changes_total for item in outcomes(world)] == [2, 2, 1]
