@@ -42,6 +42,8 @@ class RemoteRefs:
 
 DEFAULT_DEADLINES = Deadlines()
 _ID_LENGTH = 40
+_MOST_LISTED = 64 * 2**20
+"""Bytes of a listing: half a million refs. What goes on and on would cost the process its memory."""
 _MEASURED = re.compile(r" after \d+ (?:ms|milliseconds)\b")
 _PROGRESS = re.compile(
     r"(remote: )?([A-Z][a-z]+ [a-z]+: +\d+(%|, done)|Delta compression using |Total \d+ \(delta )"
@@ -61,10 +63,13 @@ _ALARMS = (
 def list_remote(remote: Remote, *, deadlines: Deadlines = DEFAULT_DEADLINES) -> RemoteRefs:
     """List a remote without a clone.
 
-    Raises RemoteUnavailable, SecretMalformed, and ConfigInvalid for a repository with ids of another kind.
+    Raises RemoteUnavailable, SecretMalformed, ConfigInvalid for a repository with ids of another kind, and
+    ChildFailed for a listing without end.
     """
     command = ["ls-remote", "--symref", "--", remote.url.text]
-    done = run_remote(remote, command, deadline=deadlines.listing, abandon=deadlines.abandon)
+    done = run_remote(
+        remote, command, deadline=deadlines.listing, abandon=deadlines.abandon, limit=_MOST_LISTED
+    )
     if not done.ok:
         raise unavailable("cannot list the remote", remote, done.stderr)
     head, branches = None, {}
@@ -88,15 +93,18 @@ def run_remote(
     *,
     deadline: float,
     idle: float | None = None,
+    limit: int | None = None,
     abandon: Callable[[], bool] | None = None,
 ) -> Completed:
-    """Run git with a remote's environment; bounds in seconds. Raises RemoteUnavailable when a bound is
-    passed or the command is abandoned, and what ``Remote.environment`` raises; a failure is for the caller
-    to judge."""
+    """Run git with a remote's environment; bounds in seconds, ``limit`` in bytes.
+
+    Raises RemoteUnavailable when a bound of time is passed or the command is abandoned, ChildFailed beyond
+    the limit, and what ``Remote.environment`` raises; a failure is for the caller to judge.
+    """
     command = [git_binary(), *arguments]
     try:
         with remote.environment() as environment:
-            done = run(command, env=environment, deadline=deadline, idle=idle, abandon=abandon)
+            done = run(command, env=environment, deadline=deadline, idle=idle, limit=limit, abandon=abandon)
     except ChildAbandoned:
         raise RemoteUnavailable(
             f"the remote {remote.url.host or remote.url.path} did not answer before the shutdown; the next "

@@ -84,10 +84,10 @@ def judge(report: RefReport | None, *, expected: str | None, new: str, tip: str 
 def server_words(report: RefReport | None, stderr: bytes) -> str:
     """The server's explanation of a rejection: its reason, and the lines that its hooks printed."""
     reason = report.summary.removeprefix(_REMOTE_REJECTED).strip() if report else ""
-    lines = []
+    lines: dict[str, None] = {}
     for line in stderr.decode("utf-8", "replace").replace("\r", "\n").splitlines():
         if line.startswith("remote:"):
             text = line.removeprefix("remote:").strip()
-            if text and text not in lines:
-                lines.append(text)
+            if text:
+                lines[text] = None
     return " ".join([reason, "; ".join(lines)]).strip()

@@ -33,6 +33,7 @@ from reverser.errors import TransientError
 
 _PR_SET_PDEATHSIG = 1
 _CHUNK = 1 << 16
+_MOST_WORDS = 1 << 18
 _TICK = 0.5
 
 _libc: ctypes.CDLL | None
@@ -179,8 +180,9 @@ def run(
 
     ``deadline`` is the longest it may take and ``idle`` the longest it may say nothing on either output,
     both in seconds; ``limit`` is how many bytes it may say; ``abandon`` is asked twice a second, and True
-    ends the child. Raises ChildTimeout, ChildAbandoned, and ChildFailed when it cannot be started or says
-    more; the message names the program, never its arguments.
+    ends the child. Of a long standard error the middle is left out: it is words, perhaps a stranger's.
+    Raises ChildTimeout, ChildAbandoned, and ChildFailed when it cannot be started or says more; the message
+    names the program, never its arguments.
     """
     name = Path(argv[0]).name
     process = start(argv, env=env, cwd=cwd)
@@ -212,7 +214,8 @@ class _Exchange:
 
     def __init__(self, process: subprocess.Popen[bytes], data: bytes) -> None:
         assert process.stdin and process.stdout and process.stderr
-        self._stdin = process.stdin
+        self._stdin, self._stderr = process.stdin, process.stderr
+        self._words = 0
         self._pending = memoryview(data)
         self._chunks: dict[IO[bytes], list[bytes]] = {process.stdout: [], process.stderr: []}
         self._selector = selectors.DefaultSelector()
@@ -247,15 +250,25 @@ class _Exchange:
                     self._selector.unregister(self._stdin)
                 moved = True
             elif chunk := os.read(key.fd, _CHUNK):
-                self._chunks[key.fileobj].append(chunk)  # type: ignore[index]
-                self.size += len(chunk)
+                self._keep(key.fileobj, chunk)  # type: ignore[arg-type]
                 moved = True
             else:
                 self._selector.unregister(key.fileobj)
         return moved
 
+    def _keep(self, stream: IO[bytes], chunk: bytes) -> None:
+        chunks = self._chunks[stream]
+        chunks.append(chunk)
+        self.size += len(chunk)
+        if stream is self._stderr:
+            self._words += len(chunk)
+            if self._words > 2 * _MOST_WORDS:
+                words = b"".join(chunks)
+                chunks[:] = [words[: _MOST_WORDS // 2] + b"\n", words[-_MOST_WORDS // 2 :]]
+                self._words = sum(map(len, chunks))
+
     def outputs(self) -> tuple[bytes, bytes]:
-        """Everything received on standard output and on standard error."""
+        """What was received on standard output and on standard error."""
         stdout, stderr = (b"".join(chunks) for chunks in self._chunks.values())
         return stdout, stderr
 

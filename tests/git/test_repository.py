@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from gitwriter.git.commits import check_path
 from gitwriter.git.network import unavailable
 from gitwriter.git.remote import Remote
-from gitwriter.git.repository import BareRepository, PushResult
+from gitwriter.git.repository import BareRepository, PushResult, list_remote
 from gitwriter.identity import Ident
-from reverser.errors import ConfigInvalid, LostRace, ReverserError
+from reverser.errors import ConfigInvalid, LostRace, ReverserError, TransientError
 from tests.git.helpers import ALICE, OPERATOR, WHEN, bare, git, git_bytes, human_commit, loose_commit
 
 
@@ -353,3 +353,13 @@ def test_how_long_a_failure_took_is_not_part_of_its_words() -> None:
     ]
     assert said[0] == said[1]
     assert "Failed to connect to h port 1: Couldn't connect" in said[0]
+
+
+def test_a_listing_without_end_is_given_up(
+    remote: Remote, origin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's server that lists branches for ever costs an error, not the process."""
+    human_commit(origin, "main", "a", "1")
+    monkeypatch.setattr("gitwriter.git.network._MOST_LISTED", 10)
+    with pytest.raises(TransientError, match="says more than 10 bytes"):
+        list_remote(remote)

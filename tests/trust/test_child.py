@@ -19,6 +19,16 @@ def test_a_child_that_never_stops_talking() -> None:
         run(["yes"], env=ENV, deadline=30, limit=100_000)
 
 
+def test_of_a_flood_of_words_the_ends_are_kept() -> None:
+    """The other side of a push may print without end; how it began and how it ended is what tells."""
+    script = "echo first >&2; yes | head -c 20000000 >&2; echo last >&2; echo out"
+    done = run(["sh", "-c", script], env=ENV, deadline=60)
+    assert (done.stdout, done.returncode) == (b"out\n", 0)
+    assert done.stderr.startswith(b"first\ny\n")
+    assert done.stderr.endswith(b"y\nlast\n")
+    assert len(done.stderr) < 1_000_000
+
+
 def test_no_room_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is full is a machine that is free again later; a missing program is not."""
 
