@@ -94,5 +94,5 @@ class Sources:
     def _secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         data = self._data(Wanted(SECRET, namespace, name))
         if data is None:
-            raise SecretMissing(f"Secret '{name}' not found in namespace '{namespace}'")
+            raise SecretMissing(f"Secret '{name}' not found in namespace '{namespace}': create it")
         return data

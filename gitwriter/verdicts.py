@@ -36,7 +36,7 @@ def refused_verdict(issues: Sequence[Issue], *, now_ms: int) -> PathVerdict:
 
 
 def obstacle_verdict(obstacle: TreeEntry, *, now_ms: int) -> PathVerdict:
-    """The target path itself leads through something that is no folder."""
+    """The target path itself leads through something that is not a folder."""
     kind = _OBSTACLES.get(obstacle.mode, "a file")
     text = f"Git path refused at {obstacle.path}: it is {kind}; replace it by a folder"
     return PathVerdict(

@@ -25,7 +25,7 @@ from reverser.trust.coredump import forbid_core_dumps
 
 logger = logging.getLogger(__name__)
 
-# Tasks carry three names and no pickles, so running as root in a container of one's own is no danger.
+# Tasks carry three names and no pickles, so running as root in a container is safe.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
 _CHATTY = ("celery.apps.worker", "celery.worker.consumer", "celery.bootsteps", "celery.beat")

@@ -47,7 +47,9 @@ def run() -> None:
         )
     except OSError as error:
         raise SettingsInvalid(
-            [f"REVERSER_HEALTH_ADDR: cannot listen on {settings.health_addr}: {error.strerror}"]
+            [
+                f"REVERSER_HEALTH_ADDR: cannot listen on {settings.health_addr}: {error.strerror}; choose another"
+            ]
         ) from error
     endings = open_metrics(settings, "watcher")
     try:

@@ -97,7 +97,7 @@ def run() -> None:
         server.prepare()
     except OSError as error:
         raise SettingsInvalid(
-            [f"REVERSER_HTTP_ADDR: cannot listen on {settings.http_addr}: {error}"]
+            [f"REVERSER_HTTP_ADDR: cannot listen on {settings.http_addr}: {error}; choose another"]
         ) from error
     bound = Address(*server.bind_addr[:2])
     if settings.http_addr.port == 0:

@@ -36,7 +36,11 @@ def _open_health(process: str) -> None:
             else None,
         )
     except OSError as error:
-        logger.critical("REVERSER_HEALTH_ADDR: cannot listen on %s: %s", settings.health_addr, error.strerror)
+        logger.critical(
+            "REVERSER_HEALTH_ADDR: cannot listen on %s: %s; choose another",
+            settings.health_addr,
+            error.strerror,
+        )
         os._exit(2)
     try:
         open_metrics(settings, process)

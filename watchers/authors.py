@@ -124,7 +124,7 @@ class FactResolver:
     async def submitter(self, request_uid: str) -> Author | None:
         """Who created a CommitRequest, as admission recorded it before the object was visible.
 
-        Raises StoreUnavailable: not to reach Redis is no answer, and the caller asks again.
+        Raises StoreUnavailable: an unreachable Redis is not an answer, and the caller asks again.
         """
         return await self._store.read_submitter(request_uid)
 

@@ -258,5 +258,5 @@ def _key(resource: Resource) -> TypeKey:
 
 
 def _facts_of(records: Mapping[TypeKey, TypeRecord]) -> dict[TypeKey, TypeRecord]:
-    """Records without their clocks, so that the passing of time alone is no change."""
+    """Records without their clocks, so that the passing of time alone does not count as a change."""
     return {key: replace(record, missing_since=None) for key, record in records.items()}

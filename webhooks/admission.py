@@ -108,5 +108,5 @@ def _request(body: bytes) -> Mapping[str, Any]:
         None,
         "admission.k8s.io/v1",
     ):
-        raise BadBody("the body is no admission.k8s.io/v1 AdmissionReview")
+        raise BadBody("the body is not an admission.k8s.io/v1 AdmissionReview")
     return request

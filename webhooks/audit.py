@@ -48,7 +48,7 @@ class FactStore(Protocol):
 
 
 class Unusable(Exception):
-    """The envelope is no EventList."""
+    """The envelope is not an EventList."""
 
 
 class AuditIngress:

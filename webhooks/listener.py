@@ -95,7 +95,7 @@ class Listener:
             self._server.prepare()
         except OSError as error:
             raise SettingsInvalid(
-                [f"{self._setting}_ADDR: cannot listen on {self._address}: {error}"]
+                [f"{self._setting}_ADDR: cannot listen on {self._address}: {error}; choose another"]
             ) from error
         self._serving.set()
         threading.Thread(target=self._serve, name=self.name, daemon=True).start()

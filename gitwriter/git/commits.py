@@ -237,7 +237,9 @@ def check_path(path: str) -> None:
         or any(len(part.encode("utf-8", "surrogateescape")) > 255 for part in parts)
     )
     if bad:
-        raise ResourceRefused("UnsafePath", f"the path {path[:200]!r} cannot be written to Git")
+        raise ResourceRefused(
+            "UnsafePath", f"the path {path[:200]!r} cannot be written to Git; change the placement"
+        )
 
 
 def _ident(who: Ident, when: int) -> bytes:

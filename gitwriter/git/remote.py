@@ -137,7 +137,9 @@ class Remote:
     def _ssh(self, files: MemoryFiles) -> str:
         login, hosts = self.credentials.login, self.known_hosts
         if hosts is None:
-            raise SecretMalformed("no SSH host keys were resolved for this repository")
+            raise SecretMalformed(
+                "no SSH host keys were resolved for this repository; set spec.knownHostsRef"
+            )
         lines = [
             "User git" if not self.url.user else "",
             "BatchMode yes",

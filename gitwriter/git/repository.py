@@ -166,7 +166,8 @@ class BareRepository:
                 return
         if name not in self.list_remote(remote).branches:
             raise LostRace("a branch vanished from the remote while it was fetched")
-        # It answers, so is the clone to blame? An object that only transfers touch would fail them for ever.
+        # The remote answers, so the clone may be damaged: an unreadable object that only transfers use would
+        # fail them forever.
         self._checked("fsck", "--no-dangling", "--no-progress", deadline=self._deadlines.transfer)
         raise unavailable("cannot fetch from the remote", remote, done.stderr)
 

@@ -116,7 +116,7 @@ class Events(View):
                 "Last-Event-ID",
                 {"type": "string", "pattern": f"^{_PLACE}$"},
                 OpenApiParameter.HEADER,
-                description="Go on after this event; without it only what comes from now on is told",
+                description="Continue after this event; without it only new events are sent",
             ),
         ],
         responses={(200, "text/event-stream"): OpenApiResponse({"type": "string"}, "Events named `outcome`")},

@@ -36,7 +36,9 @@ def assets_folder() -> Path | None:
     folder = Path(text)
     missing = [name for name in ("etcd", "kube-apiserver") if not os.access(folder / name, os.X_OK)]
     if missing:
-        raise SettingsInvalid([f"KUBEBUILDER_ASSETS: {folder} lacks the program {', '.join(missing)}"])
+        raise SettingsInvalid(
+            [f"KUBEBUILDER_ASSETS: {folder} lacks {', '.join(missing)}; name a folder with both, or unset it"]
+        )
     return folder
 
 

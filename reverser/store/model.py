@@ -156,7 +156,8 @@ class Frozen:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """A closed window: exactly these entries become one commit, or one recorded outcome, for ever (J13)."""
+    """A closed window: exactly these entries become one commit, or one recorded outcome; it never changes
+    (J13)."""
 
     id: str
     kind: WindowKind

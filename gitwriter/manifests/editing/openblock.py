@@ -1,8 +1,8 @@
 """A block scalar at the end of a file that lacks its last newline.
 
 Whether the value ends in a newline then depends on the reader: kubectl says yes, kustomize no. The live
-object shows which reading was applied, and whichever it was is no change. Text added behind such a block
-gives it the newline for every reader, so the block header has to say that its value has none.
+object shows which reading was applied, and neither counts as a change. Text added behind such a block gives
+it the newline for every reader, so the block header has to say that its value has none.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Source:
         return position
 
     def skip_blanks(self, position: int) -> int:
-        """The next character that is no blank."""
+        """The next character that is not a blank."""
         work, size = self.work, len(self.work)
         while position < size and work[position] in " \t":
             position += 1

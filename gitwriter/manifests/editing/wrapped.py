@@ -3,8 +3,8 @@
 Quoted and plain scalars over several lines and folded blocks hide how their text maps to their value: a line
 break is a blank, an empty line a line break. Here the source is cut into units that each stand for a piece of
 the value, the old and new values are compared word by word, and only the words that changed are exchanged;
-all other lines keep their breaks. Every function answers None where it cannot be sure; the caller then writes
-the scalar afresh.
+all other lines keep their breaks. Every function returns None where it cannot be sure; the caller then
+rewrites the scalar.
 """
 
 from __future__ import annotations

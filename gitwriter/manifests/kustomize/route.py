@@ -1,8 +1,8 @@
 """From a live object to the files that render it: which values belong to the source, which to an entry.
 
-Image and replica values that an entry supplies go to that entry; everything else is merged into the
-source file, which keeps its own spelling wherever the build already gives the live value. What cannot be
-expressed is not written at all, because a value that the build overrides would be written again for ever.
+Image and replica values that an entry supplies go to that entry; everything else is merged into the source
+file, which keeps its own spelling wherever the build already gives the live value. What cannot be expressed
+is not written at all, because a value that the build overrides would be written again and again.
 """
 
 from __future__ import annotations

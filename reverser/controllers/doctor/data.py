@@ -56,7 +56,7 @@ def check_database() -> Finding:
 def audit_lags(store: Store, *, ttl: float, now_ms: int) -> list[float]:
     """Seconds from each kept audit fact's stage time to its arrival, at most 500, sorted.
 
-    The arrival is told from the fact's remaining time to live, so nothing needs to be written to measure.
+    The arrival is derived from the fact's remaining time to live, so measuring writes nothing.
     """
     lags = []
     for index, key in enumerate(store.client.scan_iter(match=FACTS, count=500)):
