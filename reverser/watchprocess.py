@@ -48,7 +48,8 @@ def run() -> None:
     except OSError as error:
         raise SettingsInvalid(
             [
-                f"REVERSER_HEALTH_ADDR: cannot listen on {settings.health_addr}: {error.strerror}; choose another"
+                f"REVERSER_HEALTH_ADDR: cannot listen on {settings.health_addr}: {error.strerror}; "
+                "choose another"
             ]
         ) from error
     endings = open_metrics(settings, "watcher")
