@@ -208,13 +208,14 @@ class InventoryShelf:
     ) -> Inventory:
         changed: list[TreeEntry] = []
         removed: list[str] = []
-        for difference in repository.diff_entries(known.commit, commit, root):
+        differences = repository.diff_entries(known.commit, commit, root)
+        sizes = repository.blob_sizes({found.blob for found in differences if found.regular})
+        for difference in differences:
             path = _below(root, difference.path)
             if difference.deleted:
                 removed.append(path)
                 continue
-            mode = int(difference.mode, 8)
-            size = len(repository.read_blob(difference.blob)) if difference.mode.startswith("100") else 0
+            mode, size = int(difference.mode, 8), sizes.get(difference.blob, 0)
             changed.append(TreeEntry(path, mode, difference.blob, size))
         if not changed and not removed:
             return known.inventory

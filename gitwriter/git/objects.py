@@ -53,6 +53,10 @@ class DiffEntry:
     def deleted(self) -> bool:
         return not self.blob
 
+    @property
+    def regular(self) -> bool:
+        return self.mode.startswith("100")
+
 
 def parse_tree(listing: bytes) -> list[TreeEntry]:
     """Entries of ``ls-tree -r -z -l``."""

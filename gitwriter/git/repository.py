@@ -320,6 +320,17 @@ class BareRepository:
         with self._reading() as reader:
             return dict(reader.read(list(oids), deadline=self._deadlines.local))
 
+    def blob_sizes(self, oids: Collection[str]) -> dict[str, int]:
+        """Sizes of blobs in bytes, told without reading them. Raises CloneDamaged when one is not there."""
+        if not oids:
+            return {}
+        asked = "".join(f"{oid}\n" for oid in oids).encode()
+        told = self._checked("cat-file", "--batch-check=%(objectsize)", data=asked).split(b"\n")[:-1]
+        if not all(size.isdigit() for size in told):
+            self._damaged = True
+            raise CloneDamaged("the clone lacks a file of its own tree; it is fetched anew")
+        return {oid: int(size) for oid, size in zip(oids, told, strict=True)}
+
     @contextmanager
     def _reading(self) -> Iterator[BlobReader]:
         self.start_reader()

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitwriter.git.commits import check_path
+from gitwriter.git.errors import CloneDamaged
 from gitwriter.git.network import unavailable
 from gitwriter.git.remote import Remote
 from gitwriter.git.repository import BareRepository, PushResult, list_remote
@@ -151,6 +152,20 @@ def test_blobs_in_bulk(repo: BareRepository) -> None:
     entries = repo.tree_entries(commit)
     blobs = repo.read_blobs([entry.blob for entry in entries])
     assert {entry.path: blobs[entry.blob] for entry in entries} == files
+
+
+def test_sizes_are_told_without_reading(repo: BareRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any number of blobs; one that is not there is damage."""
+    files = {f"f{number}": b"x" * number for number in range(300)}
+    entries = repo.tree_entries(make(repo, None, dict(files)))
+    monkeypatch.setattr(BareRepository, "read_blobs", None)
+    sizes = repo.blob_sizes([entry.blob for entry in entries])
+    assert {entry.path: sizes[entry.blob] for entry in entries} == {
+        name: len(data) for name, data in files.items()
+    }
+    assert repo.blob_sizes([]) == {}
+    with pytest.raises(CloneDamaged):
+        repo.blob_sizes([entries[0].blob, "1" * 40])
 
 
 def test_what_is_no_folder_on_a_path_is_found(repo: BareRepository, origin: Path, remote: Remote) -> None:

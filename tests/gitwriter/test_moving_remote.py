@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from gitwriter.git.repository import BareRepository
 from reverser.store.model import OutcomeKind
 
 from .conftest import World
@@ -127,6 +129,33 @@ def test_two_targets_never_share_a_commit(world: World) -> None:
         )
         assert len({path.split("/")[0] for path in done.stdout.split()}) == 1
     assert len([path for path in world.git.files() if path.endswith(".yaml")]) == 12
+
+
+@pytest.mark.parametrize("name", ["big.bin", "big.yaml"])
+def test_a_large_file_of_somebody_is_not_read(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The writer's memory follows what it manages: a person's file is judged by its name and its size."""
+    world.event("a", "1")
+    world.write()
+    seed(world, f"live/{name}", "a: 1\n" * 2_000_000)
+    read: list[str] = []
+    real = BareRepository.read_blobs
+
+    def noted(repository: BareRepository, oids: Iterable[str]) -> dict[str, bytes]:
+        wanted = list(oids)
+        read.extend(wanted)
+        return real(repository, wanted)
+
+    monkeypatch.setattr(BareRepository, "read_blobs", noted)
+    world.event("a", "2")
+    shutdown_write(world)
+    verdict = world.store.read_path_verdict(world.target.uid)
+    assert verdict is not None and not verdict.accepted
+    assert name in verdict.issues[0]
+    git = ["git", f"--git-dir={world.repository}", "rev-parse", f"main:live/{name}"]
+    large = subprocess.run(git, check=True, capture_output=True, text=True).stdout.strip()
+    assert large not in read
 
 
 @pytest.mark.parametrize(("before", "after"), [("main/old", "main"), ("env", "env/b")])
