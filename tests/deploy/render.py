@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import kubernetes_validate
 import yaml
 from helm_python.chart import Chart
 
-from reverser.config import Config
+from reverser.config import Config, load_config
 from reverser.health import PATHS
 from tests import needs
 
@@ -163,6 +163,20 @@ def environment(manifests: Iterable[Manifest], workload: str) -> dict[str, str]:
     for source in container["envFrom"]:
         values |= by_kind(found, "ConfigMap")[source["configMapRef"]["name"]]["data"]
     return values | {item["name"]: item["value"] for item in container["env"] if "value" in item}
+
+
+def accepted_config(manifests: Sequence[Manifest], workload: str, folder: Path) -> Config:
+    """The settings of a workload as the product reads them, with its ports checked; ``folder`` takes files in
+    place of mounted Secrets.
+    """
+    values = environment(manifests, workload)
+    for key in [key for key in values if key.endswith("_FILE")]:
+        secret = folder / key
+        secret.write_text("redis://valkey:6379/0")
+        values[key] = str(secret)
+    config = load_config(values)
+    check_ports(manifests, workload, config)
+    return config
 
 
 def check_ports(manifests: Iterable[Manifest], workload: str, config: Config) -> None:

@@ -10,17 +10,16 @@ import pytest
 import yaml
 from helm_python.errors import HelmError
 
-from reverser.config import SETTINGS, load_config, variable_name
+from reverser.config import SETTINGS, variable_name
 from reverser.rest.peopleroles import people_roles
 from tests.deploy.render import (
     CHART,
     DEPLOY,
+    accepted_config,
     by_kind,
     check_pods,
-    check_ports,
     check_references,
     check_schemas,
-    environment,
     helm,
     kubectl,
     kustomized,
@@ -131,13 +130,7 @@ def test_settings_are_settings(name: str, tmp_path: Path) -> None:
     """Every process' environment is one that the product accepts."""
     manifests = parsed(helm(VARIANTS[name]))
     for workload in pods(manifests):
-        values = environment(manifests, workload)
-        for key in [key for key in values if key.endswith("_FILE")]:
-            secret = tmp_path / key
-            secret.write_text("redis://valkey:6379/0")
-            values[key] = str(secret)
-        config = load_config(values)
-        check_ports(manifests, workload, config)
+        config = accepted_config(manifests, workload, tmp_path)
         assert config.author_attribution == bool(VARIANTS[name].get("attribution", {}).get("enabled")), (
             workload
         )

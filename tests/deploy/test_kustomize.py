@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from reverser.config import load_config
 from reverser.supervision.up import TERM_LIMIT_SECONDS
 from tests.deploy.render import (
     DEPLOY,
+    accepted_config,
     by_kind,
     check_pods,
-    check_ports,
     check_references,
     check_schemas,
-    environment,
     kubectl,
     kustomized,
     parsed,
@@ -77,13 +75,7 @@ def test_settings_are_settings(overlay: str, tmp_path: Path) -> None:
     """Each process's environment is one that the product accepts, with attribution and admission on."""
     manifests = kustomized(composed(tmp_path, overlay, ("attribution", "admission")))
     for name in pods(manifests):
-        values = environment(manifests, name)
-        for key in [key for key in values if key.endswith("_FILE")]:
-            secret = tmp_path / key
-            secret.write_text("redis://valkey:6379/0")
-            values[key] = str(secret)
-        config = load_config(values)
-        check_ports(manifests, name, config)
+        config = accepted_config(manifests, name, tmp_path)
         assert str(config.state_dir) == "/state"
         if name.endswith(("web", "watcher")) or overlay == "minimal":
             assert config.author_attribution, name
