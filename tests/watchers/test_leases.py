@@ -6,10 +6,12 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverser.store import AsyncStore
+from reverser.errors import StoreUnavailable
+from reverser.store import AsyncStore, keys
 from reverser.store.model import Fence, LeaseKind
 from watchers.leasing import LeaseManager, plan_leases
 from watchers.tasks import end
@@ -115,6 +117,66 @@ async def test_a_slow_goodbye_costs_no_other_lease(async_store: AsyncStore) -> N
     assert holder.stopped == ["leaves"]
     await end([running])
     await manager.release_all()
+
+
+class Noting(SlowHolder):
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_stop.set()
+        self.fences: list[Fence] = []
+        self.drained: list[bool] = []
+
+    def took(self, uid: str, fence: Fence) -> None:
+        self.fences.append(fence)
+
+    def renewed(self, uid: str, fence: Fence) -> None:
+        self.fences.append(fence)
+
+    async def gave(self, uid: str, *, drain: bool) -> None:
+        self.drained.append(drain)
+        await super().gave(uid, drain=drain)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_a_lease_that_ran_out(async_store: AsyncStore, taken: bool) -> None:
+    """J2: it is found out although nothing happens in the cluster. What nobody else has taken meanwhile goes
+    on under another number; what somebody has stops, and appends nothing any more.
+    """
+    holder = Noting()
+    timing = replace(FAST, lease=60.0, renew=0.05, claim=0.01)
+    manager = LeaseManager(async_store, holder, lambda: {"t"}, ident="me", timing=timing)
+    running = asyncio.create_task(manager.run())
+
+    async def held() -> bool:
+        return manager.held == ("t",)
+
+    await eventually(held, "the lease is held")
+    run, away = async_store.run, asyncio.Event()
+
+    async def unreachable(call: Any) -> Any:
+        if away.is_set():
+            raise StoreUnavailable("away")
+        return await run(call)
+
+    async_store.run = unreachable  # type: ignore[method-assign, assignment]
+    away.set()
+    await async_store.client.delete(keys.lease(LeaseKind.TARGET, "t"))
+    if taken:
+        other = AsyncStore(async_store.client)
+        assert await other.acquire_lease(LeaseKind.TARGET, "t", "other", 60_000, "other")
+    away.clear()
+
+    async def known() -> bool:
+        return holder.drained == [False] if taken else len(holder.fences) == 2
+
+    await eventually(known, "it is known")
+    if not taken:
+        first, second = holder.fences
+        assert second.number > first.number
+        assert await async_store.lease_holders(LeaseKind.TARGET) == {"t": "me"}
+    await end([running])
 
 
 async def test_targets_of_a_killed_watcher_go_on_elsewhere(bench: Bench, cluster: Cluster) -> None:

@@ -122,6 +122,17 @@ async def test_the_set_at_the_end_marker(
     assert found.keys() == values.keys()
 
 
+async def test_gone_and_back_within_a_page_and_gone_again(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B2: what was staged, is replaced in one page and deleted in the next, is not in the set."""
+    monkeypatch.setattr("watchers.fold.PAGE_ITEMS", 2)
+    again, last = event("ADDED", "b", 5, uid="other"), event("DELETED", "b", 7, uid="other")
+    script = [A, B, event("DELETED", "b", 4), again, event("ADDED", "c", 6), last, END]
+    (found,) = await swept(redis_url, Scripted(script))
+    assert sorted(found) == ["a", "c"]
+
+
 @pytest.mark.parametrize(
     ("first", "ends"),
     [

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from reverser.kube.paths import core_path, own_path, resource_path
-from reverser.store.model import Operation
+from reverser.store.model import Operation, Scope
 
 from .conftest import CRD_PATH, Bench, Cluster, eventually
 from .test_faults import CM, begin, running
@@ -107,12 +107,18 @@ async def test_narrowed_rules_stop_only_their_shards(bench: Bench, cluster: Clus
     uid = await begin(bench, cluster, rules)
     await bench.start()
     await bench.streaming(uid, 2)
+    scope = Scope(uid, "configmaps", "shop")
+    before = await bench.store.read_cursor(scope)
     path = own_path("watchrules", namespace="shop", name="wr")
     cluster.kube.patch(path, {"spec": {"rules": CM}})
     await bench.streaming(uid, 1)
     cluster.create("a", v="1")
     await bench.mirrored(uid)
     assert len(await bench.journal().events("a")) == 1
+    after = await bench.store.read_cursor(scope)
+    assert before is not None
+    assert after is not None
+    assert after.append_id.session == before.append_id.session, "the other shard is the same one"
     cluster.kube.delete(path)
     await bench.streaming(uid, 0)
 

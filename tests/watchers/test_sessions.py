@@ -201,12 +201,17 @@ class Later:
 
 
 @pytest.mark.parametrize("drain", [True, False])
-async def test_the_end_of_a_shard(redis_url: str, drain: bool) -> None:
+async def test_the_end_of_a_shard(redis_url: str, monkeypatch: pytest.MonkeyPatch, drain: bool) -> None:
     """J3, B9: a shard that stops in order appends what it has received before it has ended, and then nothing
     of it runs any more; one that has lost its lease appends nothing.
     """
     cluster, resolver = Noted(), Later()
     cluster.change("ADDED", "old")
+
+    async def slowly(stream: FakeStream) -> None:
+        await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(FakeStream, "aclose", slowly)
     watching = Watching(redis_url, cluster)
     await watching.start()
     shard = watching.shard
