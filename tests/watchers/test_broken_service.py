@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reverser.kube.paths import resource_path
-from reverser.store.model import Operation
+from reverser.store.model import Operation, Scope
 from watchers.discovery import Scan
 from watchers.lifecycle import Lives, advance
 from watchers.registry import REMOVAL_GRACE, Registry, Verdict, judge
@@ -75,6 +75,8 @@ async def test_a_group_that_stays_broken_longer_than_the_grace(
     name = f"{DEPLOYMENTS}/stays"
     cluster.kube.create(DEPLOYMENTS, deployment("stays"))
     await eventually(lambda: there(bench, uid, 1), "the deployment is in the journal")
+    scope = Scope(uid, "apps/deployments", "shop")
+    before = await bench.store.read_cursor(scope)
     cluster.server.faults.fail_group("apps", "v1")
     cluster.server.faults.drop_watches("deployments", clean=False)
     for tick in range(10):
@@ -95,6 +97,10 @@ async def test_a_group_that_stays_broken_longer_than_the_grace(
     cluster.kube.create(DEPLOYMENTS, deployment("new"))
     await eventually(lambda: there(bench, uid, 2), "it goes on")
     await bench.streaming(uid, 2)
+    after = await bench.store.read_cursor(scope)
+    assert before is not None
+    assert after is not None
+    assert after.append_id.session == before.append_id.session, "the watch was kept, and resumed"
     assert not [e for e in await bench.journal().events() if e.operation is Operation.DELETE]
 
 

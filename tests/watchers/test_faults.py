@@ -334,15 +334,25 @@ async def test_a_broken_api_service_changes_nothing(bench: Bench, cluster: Clust
     """A1, C15: a group version that fails discovery keeps its shards; new targets on other types start."""
     uid = await running(bench, cluster)
     cluster.server.faults.fail_group("apps", "v1")
+
+    async def degraded() -> bool:
+        found = bench.watchers[0].runtime.registry.by_resource["deployments"]
+        return [str(record.verdict) for record in found] == ["retained"]
+
+    await eventually(degraded, "the group is known to fail")
     other = cluster.target("other", "elsewhere")
     cluster.rule("wr2", "other", [{"resources": ["configmaps"]}, {"resources": ["deployments"]}])
     await bench.open(other, "elsewhere")
 
     async def half() -> bool:
-        states = {s.group_resource: r.state for s, r in (await bench.store.read_streams(other)).items()}
-        return states.get("configmaps") is StreamState.STREAMING
+        found = {s.group_resource: r for s, r in (await bench.store.read_streams(other)).items()}
+        return (
+            len(found) == 2
+            and found["configmaps"].state is StreamState.STREAMING
+            and "not served reliably" in found["apps/deployments"].message
+        )
 
-    await eventually(half, "the healthy type streams")
+    await eventually(half, "the healthy type streams, the other waits")
     cluster.create("b", v="1")
     await bench.mirrored(uid)
     cluster.server.faults.clear()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from reverser.kube.paths import core_path, own_path
-from reverser.store.model import Gate
+from reverser.store.model import BranchKey, Gate
 
 from .conftest import Bench, Cluster, eventually
 
@@ -51,7 +53,10 @@ async def test_a_restart_resumes_from_the_cursor(bench: Bench, cluster: Cluster)
     assert len(await bench.journal().read()) == before + 2
 
 
-async def test_a_closed_gate_stops_the_streams(bench: Bench, cluster: Cluster) -> None:
+@pytest.mark.parametrize("branch", [None, BranchKey("shop", "gp", "main")], ids=["no branch", "a branch"])
+async def test_a_closed_gate_stops_the_streams(
+    bench: Bench, cluster: Cluster, branch: BranchKey | None
+) -> None:
     """J21: nothing streams before the gate opens; when it closes the streams stop and are not shown."""
     uid = cluster.target()
     cluster.rule("wr", "gt", CM)
@@ -65,7 +70,7 @@ async def test_a_closed_gate_stops_the_streams(bench: Bench, cluster: Cluster) -
     await bench.open(uid)
     await bench.streaming(uid, 1)
 
-    await bench.store.write_gate(uid, Gate(False, 2, None, "", "Validated"))
+    await bench.store.write_gate(uid, Gate(False, 2, branch, "live", "Validated"))
     await bench.streaming(uid, 0)
 
 
