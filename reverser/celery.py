@@ -15,12 +15,14 @@ from typing import Any
 
 from celery import Celery, signals
 from celery.apps.worker import install_worker_term_handler  # type: ignore[attr-defined]
+from celery.beat import SchedulingError
 from celery.exceptions import SecurityWarning
 from kombu.transport.virtual import Channel
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
 
 from reverser.dispatch import DispatchStep, WatchdogStep
+from reverser.sparing import Sparing
 from reverser.trust.coredump import forbid_core_dumps
 
 logger = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ logger = logging.getLogger(__name__)
 # Tasks carry three names and no pickles, so running as root in a container is safe.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
+_UNSENT = Sparing(lines=2, seconds=60)
 _CHATTY = ("celery.apps.worker", "celery.worker.consumer", "celery.bootsteps", "celery.beat")
 
 forbid_core_dumps()
@@ -84,9 +87,25 @@ def _keep_logging(**_arguments: Any) -> None:
         for name in _CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("celery.app.trace").addFilter(_once)
+    logging.getLogger("celery.beat").addFilter(_in_one_line)
 
 
 def _once(record: logging.LogRecord) -> bool:
     """Drop the copy of the traceback that Celery adds to the fields of a record."""
     record.__dict__.pop("data", None)
     return True
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """A task that beat could not send is one line, and seldom: Celery logs two stacks at each attempt, and an
+    outage of Redis is an attempt each few seconds.
+    """
+    cause = record.args[0] if isinstance(record.args, tuple) and record.args else None
+    if not isinstance(cause, SchedulingError):
+        return True
+    record.msg, record.args, record.exc_info = (
+        "%s; it is sent again when its time comes",
+        (str(cause).rstrip("."),),
+        None,
+    )
+    return _UNSENT.left("") > 0
