@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverser.store.model import ALL_OPERATIONS, Presence, Scope, TypeRef
+from reverser.store.model import ALL_OPERATIONS, Operation, Presence, Scope, TypeRef
 from watchers import fold as folding
 from watchers.fold import Fold
 from watchers.noop import NoopCache
@@ -85,6 +87,15 @@ def test_noise_and_odd_shapes_are_present_and_no_more() -> None:
         ("owned", Presence.PRESENT),
     ]
     assert (len(fold.present), fold.malformed) == (2, 1)
+
+
+@pytest.mark.parametrize("operation", list(Operation))
+def test_operations_take_nothing_out_of_the_set(operation: Operation) -> None:
+    """B18: the writer judges by operation; what exists is all there, else it would be taken for deleted."""
+    fold = Fold(replace(SPEC, operations=frozenset({operation})), filter_noise=True, table=None)
+    fold.add(configmap("a", "1"))
+    assert [(item.name, item.presence) for item in fold.take().objects] == [("a", Presence.FULL)]
+    assert list(fold.present) == [("shop", "a")]
 
 
 def test_a_large_replay_needs_little_memory() -> None:
