@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from reverser.errors import KubeForbidden, KubeNotFound, KubeThrottled, TransientError
 from reverser.store.model import Scope, TypeRef
 from watchers.shard import Shard
@@ -73,3 +75,14 @@ async def test_a_server_that_closes_at_once() -> None:
     assert not one.state.must_replay
     one._closed(quick=True)
     assert one.state.must_replay
+
+
+@pytest.mark.parametrize(("wanted", "again"), [(2, False), (3, False), (4, True)])
+async def test_a_replay_that_serves_a_wish_is_not_interrupted_for_it(wanted: int, again: bool) -> None:
+    """J14: the wish stays until the sweep is appended and is looked at every few seconds; a long replay would
+    never end.
+    """
+    one = shard()
+    one.state.replaying = 3
+    one.request_replay(wanted)
+    assert (one.state.must_replay, one._wake.is_set()) == (again, again)
