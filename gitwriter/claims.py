@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from gitwriter.windows import Plan
 from reverser.factmetrics import FACTS
 from reverser.store import Store
-from reverser.store.attribution import Claims, exact_key, removal_key, version_key
+from reverser.store.attribution import Claims, evidence_key, version_key
 from reverser.store.model import EventEntry, Operation, Stored
 
 SLOTS_AT_ONCE = 500
@@ -106,11 +106,7 @@ def _slots(event: EventEntry) -> tuple[str, str]:
     """The key of the evidence, and its key if the audit event had no uid."""
     kind = event.object.type.group_resource
     removal = event.operation is Operation.DELETE
-    own = (
-        removal_key(kind, event.object_uid)
-        if removal
-        else exact_key(kind, event.object_uid, event.resource_version)
-    )
+    own = evidence_key(kind, event.object_uid, event.resource_version, removal=removal)
     return own, version_key(kind, event.resource_version)
 
 

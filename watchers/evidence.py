@@ -23,9 +23,8 @@ from reverser.store.attribution import (
     CONFLICT,
     Fact,
     Slot,
-    exact_key,
+    evidence_key,
     last_key,
-    removal_key,
     version_key,
 )
 from reverser.store.model import Author, Claim
@@ -87,13 +86,8 @@ WEAK = Verdict(Result.WEAK)
 def slot_names(event: EventFacts) -> tuple[str, ...]:
     """The keys to read for an event, in the order that ``judge`` expects; empty when nothing can join."""
     kind = event.type.group_resource
-    own = ""
-    if event.uid:
-        own = removal_key(kind, event.uid) if event.removal else ""
-        if not event.removal and event.resource_version:
-            own = exact_key(kind, event.uid, event.resource_version)
     return (
-        own or version_key(kind, ""),
+        evidence_key(kind, event.uid, event.resource_version, removal=event.removal),
         version_key(kind, event.resource_version),
         last_key(kind, event.uid) if event.uid else version_key(kind, ""),
     )

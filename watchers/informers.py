@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeVar
 from reverser.errors import KubeForbidden, KubeGone, KubeNotFound, ReverserError, TransientError
 from reverser.kube.aio import AsyncKube
 from reverser.kube.answers import status_error
-from watchers.facts import is_cursor, not_newer, read_facts
+from watchers.behind import is_behind
+from watchers.facts import read_facts
 from watchers.tasks import end
 from watchers.timing import Timing
 
@@ -89,7 +90,7 @@ class Informer(Generic[T]):
         version = ""
         while True:
             try:
-                if not version or await self._restored(version):
+                if not version or await is_behind(self._kube, self._path, version):
                     version = await self._list()
                 version = await self._follow(version)
                 failures = 0
@@ -124,15 +125,6 @@ class Informer(Generic[T]):
             self._drop(key)
         self._synced.set()
         return version
-
-    async def _restored(self, version: str) -> bool:
-        """Whether the server is behind what it has told already, as after a restore from a backup: a watch
-        from there would be silent for as long as that lasts.
-        """
-        async for page in self._kube.pages(self._path, limit=1):
-            now = page.resource_version
-            return is_cursor(now) and is_cursor(version) and not not_newer(version, now)
-        return False
 
     async def _follow(self, version: str) -> str:
         """Applies events until the server closes the watch; returns the version to go on from."""

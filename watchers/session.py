@@ -14,7 +14,8 @@ from reverser.errors import KubeGone, KubeInvalid, KubeUnavailable
 from reverser.kube.aio import WatchStream
 from reverser.store.model import StreamState
 from watchers import metrics
-from watchers.facts import is_cursor, not_newer
+from watchers.behind import is_behind
+from watchers.facts import is_cursor
 from watchers.live import Live
 from watchers.replay import Replay
 from watchers.shardstate import ShardState
@@ -107,10 +108,8 @@ class Session:
         if state.events != seen:
             return
         try:
-            async for page in state.kube.pages(state.path, limit=1):
-                if not not_newer(version, page.resource_version) and is_cursor(page.resource_version):
-                    self._from_future = True
-                    await stream.aclose()
-                return
+            if await is_behind(state.kube, state.path, version):
+                self._from_future = True
+                await stream.aclose()
         except KubeUnavailable as error:
             log.debug("cursor of %s was not compared: %s", state.spec.scope, error)

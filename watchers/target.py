@@ -196,6 +196,7 @@ class TargetRunner:
 
     async def _look(self) -> None:
         """One comparison of what should run with what runs."""
+        self._recipients_awaited = False
         target = self._env.kinds.targets.get(self.ref.uid)
         if target is None:
             return
@@ -282,7 +283,6 @@ class TargetRunner:
         ]
         await self._stop_shards(changed, drain=True, forget=False)
         await self._stop_shards(self._lost(), drain=False, forget=False)
-        self._recipients_awaited = False
         for scope, (spec, fingerprint) in wanted.items():
             running = self._shards.get(scope)
             if running is not None:
@@ -290,19 +290,22 @@ class TargetRunner:
                     running.shard.wake()
                 running.retained = spec.retained
                 continue
-            if spec.retained:
-                text = f"{spec.scope.group_resource} is not served reliably now; it is watched once it is"
-                self._board.show(spec, StreamState.BLOCKED, "WatchError", text)
-                continue
-            if spec.sensitive and not self._recipients_read:
-                # Its cursor names the recipients: without them it would replay, and seal nothing meanwhile.
-                text = (
-                    f"{spec.scope.group_resource} is watched once the recipients of this target can be read"
-                )
-                self._board.show(spec, StreamState.BLOCKED, "WatchError", text)
-                self._recipients_awaited = True
-                continue
-            self._start_shard(spec, fingerprint)
+            obstacle = self._obstacle(spec)
+            if obstacle:
+                self._board.show(spec, StreamState.BLOCKED, "WatchError", obstacle)
+            else:
+                self._start_shard(spec, fingerprint)
+
+    def _obstacle(self, spec: ShardSpec) -> str:
+        """Why a shard may not start now, or an empty text."""
+        kind = spec.scope.group_resource
+        if spec.retained:
+            return f"{kind} is not served reliably now; it is watched once it is"
+        if spec.sensitive and not self._recipients_read:
+            # Its cursor names the recipients: without them it would replay, and seal nothing meanwhile.
+            self._recipients_awaited = True
+            return f"{kind} is watched once the recipients of this target can be read"
+        return ""
 
     def _lost(self) -> list[Scope]:
         """Shards that ended without the lease and may start again; raises LostRace while it is still not

@@ -117,6 +117,17 @@ def version_key(group_resource: str, resource_version: str) -> str:
     return keys.author_slot(group_resource, "rv", resource_version)
 
 
+def evidence_key(group_resource: str, uid: str, resource_version: str, *, removal: bool) -> str:
+    """The slot that names who changed this very object; one that is never filed where uid or version are
+    unknown.
+    """
+    if uid and removal:
+        return removal_key(group_resource, uid)
+    if uid and resource_version:
+        return exact_key(group_resource, uid, resource_version)
+    return version_key(group_resource, "")
+
+
 def slots_of(fact: Fact) -> list[tuple[str, str]]:
     """Where a fact is filed: key and mode (``claim``, ``last`` or ``removal``). Empty: it joins nothing."""
     kind = fact.group_resource
