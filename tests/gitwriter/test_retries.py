@@ -28,6 +28,14 @@ def due_within(world: World, since: int, milliseconds: int) -> bool:
     return since < world.store.read_due()[world.branch.id] <= world.store.time_ms() + milliseconds
 
 
+def write_without_a_remote(world: World) -> None:
+    """A change whose first attempt fails, because the remote is away for just that long."""
+    away = world.repository.rename(world.repository.with_name("away.git"))
+    world.event("a", "1")
+    world.write()
+    away.rename(world.repository)
+
+
 def pause(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[int]:
     """Every failed attempt is followed by this pause; answers how many failed in a row before each."""
     seen: list[int] = []
@@ -60,10 +68,7 @@ def test_a_failed_attempt_is_not_repeated_before_its_pause(
 ) -> None:
     """Z1, J18: whatever wakes the branch meanwhile, a shutdown included; another process may try at once."""
     pause(monkeypatch, 3600)
-    away = world.repository.rename(world.repository.with_name("away.git"))
-    world.event("a", "1")
-    world.write()
-    away.rename(world.repository)
+    write_without_a_remote(world)
     for _ in range(2):
         shutdown_write(world)
         assert (world.git.tip(), world.pending()) == ("", 1)
@@ -140,10 +145,7 @@ def test_a_finalized_window_behind_a_closed_gate_is_looked_at_again(
 ) -> None:
     """J21: nobody wakes the branch for it but its own score."""
     pause(monkeypatch, 0.0)
-    away = world.repository.rename(world.repository.with_name("away.git"))
-    world.event("a", "1")
-    world.write()
-    away.rename(world.repository)
+    write_without_a_remote(world)
     gate = world.store.read_gate(world.target.uid)
     assert gate is not None
     world.store.write_gate(world.target.uid, dataclasses.replace(gate, open=False))

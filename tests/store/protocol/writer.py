@@ -276,23 +276,18 @@ class Writer:
             scopes = {unit.sweep.scope}
         else:
             scopes = {folded.event.scope for folded in unit.events}
-        self._settle(
-            unit.boundary.target,
-            unit.settle_ids,
-            kind,
-            boundary_id=unit.boundary.id,
-            request_uid=unit.boundary.request_uid,
-            wishes=tuple(ReplayWish(scope, reason) for scope in sorted(scopes, key=str)),
-            **self.weight(unit),
-        )
+        wishes = tuple(ReplayWish(scope, reason) for scope in sorted(scopes, key=str))
+        self.settle_outcome(unit, kind, wishes=wishes, **self.weight(unit))
 
-    def settle_outcome(self, unit: Unit, kind: OutcomeKind) -> None:
+    def settle_outcome(self, unit: Unit, kind: OutcomeKind, **more: object) -> None:
+        """Settle the entries of a unit with one outcome."""
         self._settle(
             unit.boundary.target,
             unit.settle_ids,
             kind,
             boundary_id=unit.boundary.id,
             request_uid=unit.boundary.request_uid,
+            **more,
         )
 
     @staticmethod
