@@ -9,21 +9,23 @@ an entry was first seen, inventories) only saves time.
 from __future__ import annotations
 
 import logging
-import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from gitwriter import metrics
 from gitwriter.attempt import Attempt, Edges
-from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
+from gitwriter.backoff import stalled_delay
 from gitwriter.claims import plan_with_certain_names
 from gitwriter.freezing import freeze
 from gitwriter.git.repository import BareRepository
+from gitwriter.health import HealthRecorder
 from gitwriter.lease import BranchLease
 from gitwriter.memory import BranchMemory
-from gitwriter.outcomes import PATH_REFUSED, retired_together, retirement_of, simple_settlement
+from gitwriter.outcomes import retired_together, retirement_of, simple_settlement
+from gitwriter.rescan import Rescanner
 from gitwriter.sources import Sources
 from gitwriter.targettree import InventoryShelf
 from gitwriter.windows import (
@@ -42,7 +44,6 @@ from reverser.store import Store
 from reverser.store.branches import IDS_AT_ONCE
 from reverser.store.model import (
     AttachEntry,
-    BranchHealth,
     BranchKey,
     BranchRecord,
     Gate,
@@ -58,9 +59,7 @@ PUSH_COOLDOWN_MS = 5_000
 RACE_ATTEMPTS = 3
 UNITS_PER_PUSH = 200
 CLOSED_GATE_RECHECK_MS = 30_000
-BLOCKED_RECHECK_SECONDS = 15.0
 REFUSED_BEFORE_GIVING_UP = 3
-REMOTE_CHECK_SECONDS = 10.0
 SHUTDOWN_HOLD_SECONDS = 3.0
 """How long a shutdown waits for names; what is not certain by then stays in the journal."""
 
@@ -101,6 +100,8 @@ class BranchWriter:
         self._lease = lease
         self._branch = lease.branch
         self._memory = memory
+        self._health = HealthRecorder(edges.store, memory)
+        self._rescanner = Rescanner(edges.store, memory, self._open_idle)
 
     def run(self) -> tuple[str, int | None]:
         """Write until nothing more may be written now. Returns the arguments of ``release_branch``: the last
@@ -117,9 +118,9 @@ class BranchWriter:
             except LostRace:
                 raise
             except TransientError as error:
-                return self._last_listed(), self._failed(error, self._store.time_ms())
+                return self._last_listed(), self._health.failed(error, self._store.time_ms())
             except StalledError as error:  # the API server refuses us: a permission is missing
-                return self._last_listed(), self._stalled(error, self._store.time_ms())
+                return self._last_listed(), self._health.stalled(error, self._store.time_ms())
             if step.held and self._edges.stopping() and time.monotonic() + step.held < patient_until:
                 time.sleep(step.held)
                 continue
@@ -130,7 +131,7 @@ class BranchWriter:
             except LostRace:
                 self._lease.check()
                 continue
-            record = self._report(now)
+            record = self._health.report(now)
             units = passable(plan.closed, waiting)
             wait = self._seconds_to_attempt(units, record, now)
             if wait > 0:
@@ -144,11 +145,11 @@ class BranchWriter:
                 races += 1
                 metrics.PUSH_CONFLICTS.labels(*metrics.branch_labels(self._branch)).inc()
                 if races >= RACE_ATTEMPTS:
-                    return plan.last_id, self._failed(race, now)
+                    return plan.last_id, self._health.failed(race, now)
             except StalledError as error:
-                return plan.last_id, self._stalled(error, now)
+                return plan.last_id, self._health.stalled(error, now)
             except TransientError as error:
-                return plan.last_id, self._failed(error, now)
+                return plan.last_id, self._health.failed(error, now)
             else:
                 races = 0
 
@@ -283,7 +284,7 @@ class BranchWriter:
                 for done in (*settled, *(unit.boundary.id for unit in units)):
                     self._memory.offenders.pop(done, None)
             repository.maintenance()
-        self._healthy()
+        self._health.healthy()
 
     def _isolate(self, attempt: Attempt, units: Sequence[Unit], refusal: RemoteRejected) -> None:
         """Push window by window. Offenders wait, and with them whatever shares their folders (J17); when none
@@ -309,7 +310,7 @@ class BranchWriter:
                 refusal = error
         self._memory.offenders.update(dict.fromkeys(refused, again))
         self._memory.refusals += 1
-        self._note_failure(
+        self._health.note_failure(
             refusal.reason,
             str(refusal),
             attempts=self._memory.refusals,
@@ -344,84 +345,22 @@ class BranchWriter:
             brake_percent=self._edges.config.sweep_brake,
         )
 
+    @contextmanager
+    def _open_idle(self) -> Iterator[Attempt | None]:
+        """The clone for a look that writes nothing; None where the provider is gone."""
+        provider = self._edges.sources.provider(self._branch)
+        if provider is None:
+            yield None
+            return
+        with self._edges.open_clone(self._branch, provider) as repository:
+            yield Attempt(self._attempt_edges(provider, repository))
+
     def _check_remote(self) -> None:
         """Nothing is pending, so the branch was woken to check whether its history was rewritten (J19)."""
-        if time.monotonic() < self._memory.check_at:
-            return
-        self._memory.check_at = time.monotonic() + REMOTE_CHECK_SECONDS
         try:
-            provider = self._edges.sources.provider(self._branch)
-            if provider is None:
-                return
-            with self._edges.open_clone(self._branch, provider) as repository:
-                Attempt(self._attempt_edges(provider, repository)).prepare([])
+            self._rescanner.check_remote()
         except LostRace:
             self._lease.check()
-        except (StalledError, TransientError) as error:
-            logger.info(
-                "the remote could not be checked", extra={"branch": str(self._branch), "detail": str(error)}
-            )
-
-    # -- how it went
-
-    def _healthy(self) -> None:
-        memory = self._memory
-        memory.attempts, memory.retry_at = 0, 0.0
-        if memory.offenders:
-            return
-        memory.refusals = 0
-        before = self._store.read_branch_health(self._branch)
-        if before is None or not before.ok:
-            self._store.write_branch_health(
-                self._branch, BranchHealth(ok=True, since_ms=self._store.time_ms())
-            )
-
-    def _failed(self, error: TransientError, now: int) -> int:
-        delay = transient_delay(
-            self._memory.attempts,
-            jitter=random.random(),  # noqa: S311 - spreads retries, no security
-            asked=error.retry_after,
-        )
-        return self._wait(type(error).__name__, str(error), delay, now)
-
-    def _stalled(self, error: StalledError, now: int) -> int:
-        return self._wait(error.reason, str(error), BLOCKED_RECHECK_SECONDS, now)
-
-    def _wait(self, reason: str, message: str, delay: float, now: int) -> int:
-        """The whole branch waits; returns when it is due again (Redis clock, ms)."""
-        memory = self._memory
-        memory.attempts += 1
-        memory.retry_at = time.monotonic() + delay
-        self._report(now)
-        self._note_failure(reason, message, attempts=memory.attempts, delay=delay, now=now)
-        return now + int(delay * 1000)
-
-    def _note_failure(self, reason: str, message: str, *, attempts: int, delay: float, now: int) -> None:
-        """Record the failure for the status of the branch, and log one line."""
-        before = self._store.read_branch_health(self._branch)
-        since = before.since_ms if before is not None and not before.ok else now
-        self._store.write_branch_health(
-            self._branch,
-            BranchHealth(ok=False, reason=reason, message=message, since_ms=since, attempts=attempts),
-        )
-        logger.warning(
-            "the branch cannot be written now",
-            extra={
-                "branch": str(self._branch),
-                "reason": reason,
-                "detail": message,
-                "retry_seconds": round(delay, 1),
-            },
-        )
-
-    def _report(self, now: int) -> BranchRecord:
-        labels = metrics.branch_labels(self._branch)
-        record = self._store.read_branch(self._branch)
-        metrics.QUEUE_DEPTH.labels(*labels).set(record.entries)
-        oldest = int(self._memory.listed[0].split("-")[0]) if self._memory.listed and record.entries else now
-        age = max(now - oldest, 0) / 1000
-        metrics.OLDEST_UNPUSHED.labels(*labels).set(age)
-        return record
 
     # -- when next
 
@@ -433,58 +372,10 @@ class BranchWriter:
             moments.append(now + CLOSED_GATE_RECHECK_MS)
         clock = time.monotonic()
         moments += [now + int(max(at - clock, 0) * 1000) for at in self._memory.offenders.values()]
-        rescan = self._rescan(now)
+        rescan = self._rescanner.rescan(now)
         if rescan is not None:
             moments.append(rescan)
         return min(moments) if moments else None
-
-    def _rescan(self, now: int) -> int | None:
-        """Rescan refused folders (with back-off); returns when to come back for the others (J14)."""
-        refused = {
-            uid: gate.path
-            for uid, gate in self._store.read_gates().items()
-            if gate.branch == self._branch and gate.open and self._is_refused(uid)
-        }
-        memory = self._memory
-        memory.rescans = {uid: count for uid, count in memory.rescans.items() if uid in refused}
-        if not refused:
-            memory.rescan_at = 0.0
-            return None
-        left = memory.rescan_at - time.monotonic() if memory.rescan_at else rescan_delay(0)
-        if not memory.rescan_at:
-            memory.rescan_at = time.monotonic() + left
-        if left > 0:
-            return now + int(left * 1000)
-        try:
-            self._look_again(refused)
-        except (TransientError, StalledError) as error:
-            logger.info("a refused folder could not be scanned again", extra={"detail": str(error)})
-        tries = max((memory.rescans.get(uid, 0) for uid in refused), default=0)
-        delay = rescan_delay(tries)
-        memory.rescan_at = time.monotonic() + delay
-        return now + int(delay * 1000)
-
-    def _is_refused(self, uid: str) -> bool:
-        verdict = self._store.read_path_verdict(uid)
-        return verdict is not None and not verdict.accepted
-
-    def _look_again(self, refused: Mapping[str, str]) -> None:
-        provider = self._edges.sources.provider(self._branch)
-        if provider is None:
-            return
-        with self._edges.open_clone(self._branch, provider) as repository:
-            attempt = Attempt(self._attempt_edges(provider, repository))
-            base, _settled = attempt.prepare([])
-            for uid, path in refused.items():
-                verdict = attempt.rescan(path, base)
-                self._store.write_path_verdict(uid, verdict)
-                self._memory.rescans[uid] = self._memory.rescans.get(uid, 0) + 1
-                if verdict.accepted:
-                    logger.info("a refused folder is accepted now", extra={"target": uid, "path": path})
-                    self._memory.rescans.pop(uid)
-                    for scope, marks in self._store.read_marks(uid).items():
-                        if marks.parked_reason == PATH_REFUSED:
-                            self._store.unpark(scope)
 
 
 def _local_ms() -> int:

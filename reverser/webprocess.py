@@ -22,7 +22,7 @@ from reverser.heap import settle_heap
 from reverser.quantities import Address
 from reverser.readiness import PROCESS, latched
 from reverser.store import Store
-from reverser.store.address import blocking_client
+from reverser.store.connections import blocking_client
 from reverser.telemetry import open_metrics
 from reverser.wiring import config, redis_url
 from webhooks.listener import Listener

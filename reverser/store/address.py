@@ -5,33 +5,18 @@
 With TLS: ``rediss://user:password@host:6379/0?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE``, and
 ``rediss+sentinel://`` with the same options, where Sentinels and servers speak TLS. The certificate and
 name of whoever answers are always checked unless the address itself says otherwise.
-
-Each new connection asks the Sentinels, and a connection whose server says that it is a replica now is closed,
-so after a fail-over the very next attempt finds the new primary. The driver's own pool for Sentinel fails
-instead of waiting when all connections are in use, so its connections are used in our pool.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import redis
-import redis.asyncio
-import redis.asyncio.sentinel
-import redis.sentinel
-from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-
-if TYPE_CHECKING:
-    RedisClient = redis.Redis
-
-# The driver has no types for these.
-_Sentinel: Any = redis.sentinel.Sentinel
-_AsyncSentinel: Any = redis.asyncio.sentinel.Sentinel
 
 SCHEME = "redis+sentinel"
 TLS_SCHEME = "rediss+sentinel"
@@ -191,60 +176,3 @@ def _host(text: str) -> tuple[str, int]:
     if not name or not port.isdigit():
         raise ValueError(HELP)
     return name.strip("[]"), int(port)
-
-
-class _Primary:
-    """What the driver's Sentinel connections ask their pool."""
-
-    is_master = True
-    check_connection = False
-
-    def __init__(self, place: Sentinels, finder: Any) -> None:
-        self.service_name = place.primary
-        self._finder = finder
-
-    def get_master_address(self) -> Any:
-        """Host and port of the primary now, or a coroutine of them. Raises the driver's ConnectionError."""
-        return self._finder.discover_master(self.service_name)
-
-
-def blocking_pool(url: str, **options: Any) -> redis.BlockingConnectionPool:
-    """A pool for ``url`` whose callers wait for a connection. Raises ValueError for an address that cannot be
-    read.
-    """
-    place = parse_sentinels(url)
-    if place is None:
-        return redis.BlockingConnectionPool.from_url(url, **options)
-    finder = _Sentinel(place.hosts, sentinel_kwargs=place.sentinel_options)
-    return redis.BlockingConnectionPool(  # type: ignore[no-untyped-call]
-        connection_class=(
-            redis.sentinel.SentinelManagedConnection
-            if place.tls is None
-            else redis.sentinel.SentinelManagedSSLConnection
-        ),
-        connection_pool=_Primary(place, finder),
-        **{**options, **place.login},
-    )
-
-
-def awaiting_pool(url: str, **options: Any) -> redis.asyncio.BlockingConnectionPool:
-    """As ``blocking_pool``, for asyncio."""
-    place = parse_sentinels(url)
-    if place is None:
-        return redis.asyncio.BlockingConnectionPool.from_url(url, **options)
-    once = AsyncRetry(NoBackoff(), 0)
-    finder = _AsyncSentinel(list(place.hosts), sentinel_kwargs={**place.sentinel_options, "retry": once})
-    return redis.asyncio.BlockingConnectionPool(
-        connection_class=(
-            redis.asyncio.sentinel.SentinelManagedConnection
-            if place.tls is None
-            else redis.asyncio.sentinel.SentinelManagedSSLConnection
-        ),
-        connection_pool=_Primary(place, finder),
-        **{**options, **place.login},
-    )
-
-
-def blocking_client(url: str, **options: Any) -> RedisClient:
-    """A client of its own for ``url``. Raises ValueError for an address that cannot be read."""
-    return redis.Redis.from_pool(blocking_pool(url, **options))

@@ -29,8 +29,8 @@ from redis.retry import Retry
 
 from reverser.errors import SettingsInvalid, StoreUnavailable
 from reverser.store import appends, attribution, branches, leases, processes, settling, targets
-from reverser.store.address import awaiting_pool, blocking_pool
 from reverser.store.calls import Argument, Call, script
+from reverser.store.connections import awaiting_pool, blocking_pool
 from reverser.store.hints import AsyncHints, Hints
 from reverser.store.refusals import install as install_refusals
 

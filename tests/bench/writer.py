@@ -10,7 +10,12 @@ import resource
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from statistics import fmean
+from unittest.mock import patch
 
 from gitwriter.manifests import DEFAULT_LIMITS
 from gitwriter.manifests.emitter import render_document
@@ -20,7 +25,7 @@ from tests.bench.report import Report
 from tests.gitwriter.conftest import World, configmap, make_world
 from tests.valkey import running_valkey
 
-EDITS = 10
+EDITS = 20
 PER_FOLDER = 100
 MANAGED = DEFAULT_LIMITS.files // 2
 """Above this many files a part of them lies beside the target, whose size is bounded."""
@@ -34,8 +39,8 @@ def run(report: Report, folder: Path, options: Options) -> None:
     for layout in ("folders of 100", "one folder"):
         spent: dict[int, float] = {}
         plain: dict[int, float] = {}
-        for size in sizes:
-            spent[size], plain[size] = _edit(report, size, flat=layout == "one folder", layout=layout)
+        for size, scene in _measured(sizes, flat=layout == "one folder").items():
+            spent[size], plain[size] = scene.report(report, f"one edit among {size} files in {layout}")
         report.add(
             f"one edit, {layout}: CPU at {top} / at {sizes[0]} files",
             spent[top] / spent[sizes[0]],
@@ -45,31 +50,73 @@ def run(report: Report, folder: Path, options: Options) -> None:
         )
 
 
-def _edit(report: Report, size: int, *, flat: bool, layout: str) -> tuple[float, float]:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running_valkey() as server,
-    ):
-        url = f"redis://127.0.0.1:{server.port}/0"
-        store = Store.connect(url)
-        world = make_world(store, url, Path(folder))
-        paths = _seed(world.repository, size, flat=flat)
-        world.runtime.begin_shutdown()  # no cooldown between the measured pushes
+@dataclass(slots=True)
+class _Scene:
+    """A target of one size, and the CPU seconds of the edits in it, own and children's."""
+
+    size: int
+    world: World
+    folder: Path
+    paths: list[str]
+    writer: list[tuple[float, float]] = field(default_factory=list)
+    plain: list[tuple[float, float]] = field(default_factory=list)
+    commands: int = 0
+
+    def write(self, number: int) -> None:
+        """One edit by the writer; the first warms up."""
+        store, made = self.world.store, len(self.world.subjects())
         commands = _commands(store)
-        before = len(world.subjects())
-        own, children = _mean(lambda number: _write(world, number))
-        made = len(world.subjects()) - before
-        assert made == EDITS + 1, f"{made} commits"
-        calls = (_commands(store) - commands) / made
-        plain_own, plain_children = _mean(_plain_git(world.repository, Path(folder) / "plain", paths))
-        store.close()
-    where = f"one edit among {size} files in {layout}"
-    beside = f", {size - MANAGED} of them beside the target" if size > DEFAULT_LIMITS.files else ""
-    total, plain = own + children, plain_own + plain_children
-    note = f"own {own * 1000:.0f}, git children {children * 1000:.0f}, {calls:.0f} store commands{beside}"
-    report.add(f"{where}: CPU", total * 1000, "ms", note=note)
-    report.add(f"{where}: git add, commit, push alone", plain * 1000, "ms")
-    return total, plain
+        spent = _spent(lambda: _write(self.world, number))
+        commands = _commands(store) - commands
+        assert len(self.world.subjects()) == made + 1, "one edit is one commit"
+        if number:
+            self.commands += commands
+            self.writer.append(spent)
+
+    def report(self, report: Report, where: str) -> tuple[float, float]:
+        """Adds the lines of this size; returns the means of the writer and of plain git."""
+        own, children = (fmean(part) for part in zip(*self.writer, strict=True))
+        plain = fmean(sum(both) for both in self.plain)
+        beside = (
+            f", {self.size - MANAGED} of them beside the target" if self.size > DEFAULT_LIMITS.files else ""
+        )
+        note = (
+            f"own {own * 1000:.0f}, git children {children * 1000:.0f}, "
+            f"{self.commands / EDITS:.0f} store commands{beside}"
+        )
+        report.add(f"{where}: CPU", (own + children) * 1000, "ms", note=note)
+        report.add(f"{where}: git add, commit, push alone", plain * 1000, "ms")
+        return own + children, plain
+
+
+def _measured(sizes: Sequence[int], *, flat: bool) -> dict[int, _Scene]:
+    """The sizes are edited in turn, so that a machine which slows down slows all of them down."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("gitwriter.writer.PUSH_COOLDOWN_MS", 0))
+        scenes = {size: _scene(stack, size, flat=flat) for size in sizes}
+        for number in range(EDITS + 1):
+            for scene in scenes.values():
+                scene.write(number)
+        plain = {
+            size: _plain_git(scene.world.repository, scene.folder / "plain", scene.paths)
+            for size, scene in scenes.items()
+        }
+        for number in range(EDITS + 1):
+            for size, edit in plain.items():
+                spent = _spent(partial(edit, number))
+                if number:
+                    scenes[size].plain.append(spent)
+    return scenes
+
+
+def _scene(stack: ExitStack, size: int, *, flat: bool) -> _Scene:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    server = stack.enter_context(running_valkey())
+    url = f"redis://127.0.0.1:{server.port}/0"
+    store = stack.enter_context(closing(Store.connect(url)))
+    world = make_world(store, url, folder)
+    paths = _seed(world.repository, size, flat=flat)
+    return _Scene(size, world, folder, paths)
 
 
 def _write(world: World, number: int) -> None:
@@ -109,14 +156,12 @@ def _plain_git(repository: Path, work: Path, paths: Sequence[str]) -> Callable[[
     return edit
 
 
-def _mean(one: Callable[[int], None]) -> tuple[float, float]:
-    """Mean CPU seconds of a call, own and children's, after one to warm up."""
-    one(0)
+def _spent(one: Callable[[], None]) -> tuple[float, float]:
+    """CPU seconds of a call, own and children's."""
     before = _cpu()
-    for number in range(1, EDITS + 1):
-        one(number)
+    one()
     after = _cpu()
-    return (after[0] - before[0]) / EDITS, (after[1] - before[1]) / EDITS
+    return after[0] - before[0], after[1] - before[1]
 
 
 def _cpu() -> tuple[float, float]:

@@ -12,8 +12,9 @@ import pytest
 from gitwriter.attempt import Attempt
 from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
 from gitwriter.base import Base
+from gitwriter.health import BLOCKED_RECHECK_SECONDS
 from gitwriter.windows import Unit
-from gitwriter.writer import BLOCKED_RECHECK_SECONDS, CLOSED_GATE_RECHECK_MS, PUSH_COOLDOWN_MS
+from gitwriter.writer import CLOSED_GATE_RECHECK_MS, PUSH_COOLDOWN_MS
 from reverser.config import load_config
 from reverser.store import Store, keys
 from reverser.store.model import AttachEntry, Gate, OutcomeKind
@@ -44,7 +45,7 @@ def pause(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[int]:
         seen.append(attempts)
         return seconds
 
-    monkeypatch.setattr("gitwriter.writer.transient_delay", delay)
+    monkeypatch.setattr("gitwriter.health.transient_delay", delay)
     return seen
 
 
@@ -222,7 +223,7 @@ def test_a_rescan_frees_only_what_waited_for_the_folder(
     world.store.park(other, "template", 0)
     git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
     subprocess.run(git, check=True)
-    monkeypatch.setattr("gitwriter.writer.rescan_delay", lambda tries: 0.0)
+    monkeypatch.setattr("gitwriter.rescan.rescan_delay", lambda tries: 0.0)
     restart(world)
     world.write()
     marks = world.store.read_marks(world.target.uid)
@@ -288,7 +289,7 @@ def test_an_idle_branch_is_not_looked_at_for_each_wake(world: World, monkeypatch
         return real(attempt, units)
 
     monkeypatch.setattr(Attempt, "prepare", counted)
-    monkeypatch.setattr("gitwriter.writer.REMOTE_CHECK_SECONDS", 3600.0)
+    monkeypatch.setattr("gitwriter.rescan.REMOTE_CHECK_SECONDS", 3600.0)
     for _ in range(3):
         world.write()
     assert looks == [0]
@@ -326,7 +327,7 @@ def test_a_signing_key_that_is_missing_refuses_its_window_alone(world: World) ->
 @pytest.mark.parametrize("how", ["still refused", "gate closed"])
 def test_a_rescan_frees_nothing_too_early(world: World, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """J14: the folder is as it was, or its target may not write; its scope stays parked."""
-    monkeypatch.setattr("gitwriter.writer.rescan_delay", lambda tries: 0.0)
+    monkeypatch.setattr("gitwriter.rescan.rescan_delay", lambda tries: 0.0)
     seed(world, "live/deploy.sh", "echo\n")
     world.event("a", "1")
     world.write()

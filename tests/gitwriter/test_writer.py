@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gitwriter.backoff import STALLED_FIRST_SECONDS
-from gitwriter.writer import BLOCKED_RECHECK_SECONDS
+from gitwriter.health import BLOCKED_RECHECK_SECONDS
 from reverser.errors import KubeForbidden, KubeUnauthenticated, ReverserError
 from reverser.store.branches import IDS_AT_ONCE
 from reverser.store.model import AttachEntry, OutcomeKind
@@ -186,7 +186,7 @@ def test_a_folder_behind_a_symbolic_link_stays_refused(world: World, monkeypatch
     git = ["git", "-C", str(clone), "-c", "user.name=Human", "-c", "user.email=human@lab.test"]
     for words in (["add", "-A"], ["commit", "-q", "-m", "link"], ["push", "-q", "origin", "HEAD:main"]):
         subprocess.run([*git, *words], check=True)
-    monkeypatch.setattr("gitwriter.writer.rescan_delay", lambda tries: 0.0)
+    monkeypatch.setattr("gitwriter.rescan.rescan_delay", lambda tries: 0.0)
     world.event("a", "1")
     for _ in range(2):
         world.write()
