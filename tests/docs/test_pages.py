@@ -166,3 +166,23 @@ def test_every_page_is_in_the_index() -> None:
     }
     for page in (ROOT / "docs").glob("*.md"):
         assert page.name == "README.md" or page in listed, page.name
+
+
+def test_the_api_server_gets_the_same_flags_however_it_is_run() -> None:
+    """docs/attribution.md: kind in both versions of kubeadm's format and k3s, as in the list of flags."""
+    found = blocks(ROOT / "docs" / "attribution.md")
+    listed = next(block.text for block in found if block.text.startswith("--audit-policy-file="))
+    flags = {line[2:] for line in listed.split()}
+    yamls = [document for block in found if block.language == "yaml" for document in parsed(block.text)]
+    cluster = next(document for document in yamls if document.get("kind") == "Cluster")
+    patches = [yaml.safe_load(text) for text in cluster["nodes"][0]["kubeadmConfigPatches"]]
+    older, newer = (patch["apiServer"]["extraArgs"] for patch in patches)
+    ways = [
+        [f"{name}={value}" for name, value in older.items()],
+        [f"{arg['name']}={arg['value']}" for arg in newer],
+        next(document["kube-apiserver-arg"] for document in yamls if "kube-apiserver-arg" in document),
+    ]
+    for way in ways:
+        assert set(way) <= flags
+        assert set(way) == set(ways[0])
+    assert [patch["apiVersion"] for patch in patches] == ["kubeadm.k8s.io/v1beta3", "kubeadm.k8s.io/v1beta4"]
