@@ -110,6 +110,7 @@ class Attempt:
                     break
                 builder.build(session, unit)
         edges.lease.check()
+        self._note_kept(progress.built)
         made = [built for built in progress.built if built.commit]
         if made:
             self._push(progress.built, base=base, tip=progress.start or "")
@@ -131,6 +132,19 @@ class Attempt:
         if obstacle is not None:
             return obstacle_verdict(obstacle, now_ms=self._store.time_ms())
         return verdict_of(builder.look(root), now_ms=self._store.time_ms())
+
+    def _note_kept(self, built: Sequence[Written]) -> None:
+        """Documents that the prune mode keeps, noted before the push: see ``reverser.store.kept``."""
+        for item in built:
+            if not item.kept:
+                continue
+            target = item.unit.boundary.target
+            fresh = self._store.note_kept(self._branch, self._edges.lease.fence, target.uid, item.kept)
+            if fresh is None:
+                self._edges.lease.check()
+            elif fresh:
+                labels = (item.kept[0].mode, target.namespace, target.name)
+                metrics.KEPT.labels(*labels).inc(fresh)
 
     def _push(self, built: Sequence[Written], *, base: Base, tip: str) -> None:
         edges = self._edges

@@ -34,6 +34,11 @@ OLDEST_UNPUSHED = Gauge(
     multiprocess_mode="livemostrecent",
 )
 SWEPT = Counter("gitopsreverser_resync_sweep_deletes", "Documents removed by sweeps", _TYPE)
+KEPT = Counter(
+    "gitopsreverser_prune_retained_documents",
+    "Documents whose object is gone and that the prune mode was first seen to keep",
+    ("mode", "gittarget_namespace", "gittarget_name"),
+)
 REPLAYS_FAILED = Counter(
     "gitopsreverser_resync_background_failures",
     "Sweeps that could not be applied",

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gitwriter.kept import kept_news
 from gitwriter.manifests import (
     ChangeResult,
     Delete,
@@ -39,6 +40,7 @@ from reverser.store.model import (
     BranchKey,
     DigestRecord,
     EventEntry,
+    KeptNews,
     ObjectChange,
     Outcome,
     OutcomeKind,
@@ -95,6 +97,7 @@ class Written:
     placements: Mapping[Placement, int]
     """How many documents were placed."""
     news: News
+    kept: tuple[KeptNews, ...]
     after: Inventory
     remarks: tuple[str, ...]
 
@@ -112,6 +115,7 @@ def written_of(built: Built, *, branch: BranchKey) -> Written:
         codes=Counter(result.code for result in plan.results if result.code),
         placements=placements_of(plan),
         news=news_of(plan.results),
+        kept=kept_news(built.unit, built.work, plan),
         after=plan.after(),
         remarks=built.remarks,
     )
@@ -244,7 +248,8 @@ def _sealed_state(built: Built) -> tuple[Mapping[str, DigestRecord | None], tupl
             digests[field] = None
             replay[item.scope] = None
         elif isinstance(result.change, Delete):
-            digests[field] = None
+            if result.code != SkipReason.KEPT:
+                digests[field] = None
         elif item.digest and result.outcome in _WRITTEN:
             digests[field] = _record(item, built, result.path)
     for dropped in built.work.dropped:

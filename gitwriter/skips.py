@@ -20,6 +20,7 @@ _COUNTED_ONLY = frozenset(
         SkipReason.CREATE_NOT_SELECTED,
         SkipReason.UPDATE_NOT_SELECTED,
         SkipReason.HELD,
+        SkipReason.KEPT,
         SkipReason.RESEAL_NEEDED,
         SkipReason.MISSING_BODY,
         SkipReason.PATCH_NO_PARENT,

@@ -1,7 +1,8 @@
 """From journal entries to what the manifest planner is asked: pure.
 
 What a replay does not allow (operations, prune mode, another recipients generation) is decided here, before
-any file is read.
+any file is read. A deletion that the prune mode does not allow is asked for as one that keeps the document,
+so that the status can say how many there are.
 """
 
 from __future__ import annotations
@@ -103,8 +104,7 @@ def window_work(events: Sequence[EventEntry], *, prune: str, generation: int) ->
     dropped: list[Dropped] = []
     for event in events:
         if event.operation is Operation.DELETE:
-            if prune != PruneMode.NEVER:
-                items.append(_item(event, _delete(event.object)))
+            items.append(_item(event, _delete(event.object, keep=prune == PruneMode.NEVER)))
             continue
         if event.sealed and event.recipients_generation < generation:
             dropped.append(Dropped(event.object, event.scope, OUTDATED_RECIPIENTS))
@@ -151,18 +151,18 @@ def sweep_work(
                 unchanged_blob=blob or _sealed_blob(found, known.get(digest_field(ref))),
             )
             items.append(Item(change, ref, "UPDATE", sweep.scope, found.digest, found.recipients_generation))
-    if prune == PruneMode.ALWAYS:
-        present = frozenset(seen)
-        for namespace in _swept_namespaces(sweep):
-            absent = Sweep(
-                group=sweep.type.group,
-                resource=sweep.type.resource,
-                kind=sweep.type.kind,
-                namespaced=sweep.type.namespaced,
-                scope_namespace=namespace,
-                present=present,
-            )
-            items.append(Item(absent, None, "DELETE", sweep.scope))
+    present = frozenset(seen)
+    for namespace in _swept_namespaces(sweep):
+        absent = Sweep(
+            group=sweep.type.group,
+            resource=sweep.type.resource,
+            kind=sweep.type.kind,
+            namespaced=sweep.type.namespaced,
+            scope_namespace=namespace,
+            present=present,
+            keep=prune != PruneMode.ALWAYS,
+        )
+        items.append(Item(absent, None, "DELETE", sweep.scope))
     return Work(tuple(items), tuple(dropped))
 
 
@@ -192,7 +192,7 @@ def _item(event: EventEntry, change: Change) -> Item:
     )
 
 
-def _delete(ref: ObjectRef) -> Delete:
+def _delete(ref: ObjectRef, *, keep: bool) -> Delete:
     return Delete(
         group=ref.type.group,
         resource=ref.type.resource,
@@ -200,6 +200,7 @@ def _delete(ref: ObjectRef) -> Delete:
         namespaced=ref.type.namespaced,
         namespace=ref.namespace,
         name=ref.name,
+        keep=keep,
     )
 
 

@@ -29,7 +29,7 @@ class Looks:
         self._task: asyncio.Task[None] | None = None
 
     async def look(self, uid: str) -> TargetLook:
-        """Gate, marks and skipped objects of a target. Raises StoreUnavailable."""
+        """Gate, marks, skipped and kept objects of a target. Raises StoreUnavailable."""
         future = self._waiting.get(uid)
         if future is None:
             future = self._waiting[uid] = asyncio.get_running_loop().create_future()

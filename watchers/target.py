@@ -45,6 +45,7 @@ from watchers.table import ShardSpec, Table, build_table
 from watchers.tasks import end
 from watchers.terminating import Terminating
 from watchers.timing import Timing
+from watchers.widening import Widening
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +120,7 @@ class TargetRunner:
             env.store, env.sealer, self.ref, Unsealed("NotReady", "recipients are not known yet")
         )
         self._skips = SkippedRetry(first=env.timing.skipped_first, most=env.timing.skipped_max)
+        self._widening = Widening()
         self._sealed_at, self._sealed_spec = -1e9, -1
         self._recipients_read = False
         self._recipients_awaited = False
@@ -424,8 +426,10 @@ class TargetRunner:
             generation=self.target.meta.generation,
             now=asyncio.get_running_loop().time(),
         )
-        if again:
-            await self._env.store.raise_wanted(again)
+        widened = self._widening.due(look.kept, self._shards, self.target.prune)
+        if again or widened:
+            await self._env.store.raise_wanted([*again, *widened])
+            self._widening.asked(widened, look.kept)
         marks = look.marks
         now = await self._env.store.time_ms() if any(m.needs_replay for m in marks.values()) else 0
         for scope, running in self._shards.items():

@@ -48,7 +48,7 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """One object that is gone."""
+    """One object that is gone; with `keep` its document stays and is only told of."""
 
     group: str
     resource: str
@@ -56,6 +56,7 @@ class Delete:
     namespaced: bool
     namespace: str
     name: str
+    keep: bool = False
 
     @property
     def key(self) -> ObjectKey:
@@ -84,7 +85,8 @@ class FieldPatch:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The end of a replay: documents of a type, in one namespace or all, that are not present are deleted.
+    """The end of a replay: documents of a type, in one namespace or all, that are not present are deleted, or
+    with `keep` only told of.
 
     `present` holds (namespace, name) of everything the replay saw; the namespace is empty for
     cluster-scoped types.
@@ -96,6 +98,7 @@ class Sweep:
     namespaced: bool
     scope_namespace: str | None
     present: frozenset[tuple[str, str]]
+    keep: bool = False
 
 
 Change = Upsert | Delete | FieldPatch | Sweep
@@ -163,6 +166,7 @@ class SkipReason(StrEnum):
     RENDER_DOES_NOT_MATCH_LIVE = "render-does-not-match-live"
     RENDER_MISMATCH = "kustomize-render-refused"
     HELD = "held-by-brake"
+    KEPT = "kept-by-prune-mode"
 
 
 PLACEMENT_SKIPS = frozenset(
@@ -192,6 +196,15 @@ class ChangeResult:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptDocument:
+    """A document that `change` was asked to keep although its object is gone."""
+
+    change: Delete | Sweep
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class WritePlan:
     """What to commit.
 
@@ -208,6 +221,7 @@ class WritePlan:
     diagnostics: tuple[Diagnostic, ...] = ()
     swept: int = 0
     held: int = 0
+    kept: tuple[KeptDocument, ...] = ()
     resulting: Inventory | None = None
 
     @property

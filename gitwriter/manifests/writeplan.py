@@ -31,6 +31,7 @@ from .guards import Exclusion
 from .ignore import IGNORE_FILE
 from .inventory import Inventory
 from .issues import Issue, IssueKind, sort_issues
+from .keeping import only_keeps, with_kept
 from .kustomize.render import Renderer, find_renderer
 from .kustomize.route import SourceRouter
 from .kustomize.verify import Verifier
@@ -64,7 +65,11 @@ def plan_writes(
     issues = check(current)
     if issues:
         return WritePlan(current, issues=issues, diagnostics=diagnostics(current))
-    return _Planner(tree, current, policy, renderer).plan(changes)
+    written = [change for change in changes if not only_keeps(change)]
+    made = _Planner(tree, current, policy, renderer).plan(written)
+    if len(written) == len(changes):
+        return made
+    return with_kept(made, [change for change in changes if only_keeps(change)])
 
 
 class _Planner:

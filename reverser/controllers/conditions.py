@@ -145,7 +145,8 @@ def new_status(current: Mapping[str, Any], plan: Plan, *, generation: int, now: 
 
 def _without_clocks(status: Mapping[str, Any]) -> dict[str, Any]:
     out = {key: value for key, value in status.items() if key != "lastReconcileTime"}
-    streams = out.get("streams")
-    if isinstance(streams, Mapping):
-        out["streams"] = {key: value for key, value in streams.items() if key != "observedTime"}
+    for name in ("streams", "retention"):
+        counted = out.get(name)
+        if isinstance(counted, Mapping):
+            out[name] = {key: value for key, value in counted.items() if key != "observedTime"}
     return out

@@ -27,11 +27,12 @@ from reverser.controllers.conditions import (
     progressing,
 )
 from reverser.controllers.overlap import Rival
+from reverser.controllers.retention import retention_field
 from reverser.controllers.streams import NO_STREAMS, Streams
 from reverser.kinds.branches import branch_allowed, branch_problem
 from reverser.kinds.model import Condition, GitProvider, GitTarget
 from reverser.kinds.paths import path_problem
-from reverser.store.model import BranchHealth, PathVerdict, Skipped, SkippedObject
+from reverser.store.model import BranchHealth, Kept, PathVerdict, Skipped, SkippedObject
 
 SHOWN_UNSEALED = 10
 
@@ -77,6 +78,8 @@ class Observed:
     """Sensitive objects that are not written, each with its reason."""
     skipped: Skipped = NOTHING_SKIPPED
     """Objects that the writer left out of Git, with its reasons."""
+    kept: tuple[Kept, ...] | None = None
+    """Counts of documents that the prune mode keeps, by scope; None while it is not known what is watched."""
 
 
 UNOBSERVED = Observed()
@@ -132,6 +135,8 @@ def decide_target(
     last_push = observed.last_push or target.last_push_time
     if last_push and validated.reason != "BranchNotAllowed":
         fields["lastPushTime"] = last_push
+    if (kept := retention_field(target, observed.kept)) is not None:
+        fields["retention"] = kept
     gate = _closed_gate(target, validated, encryption, worker_error)
     if gate is not None:
         trio, secret = gate

@@ -25,6 +25,7 @@ from reverser.controllers.events import Happening, Recorder
 from reverser.controllers.overlap import Rival, elect
 from reverser.controllers.projection import Projection
 from reverser.controllers.reconcile_rule import resolution_of
+from reverser.controllers.retention import claimed_scopes, counts_of, still_skipped
 from reverser.controllers.status import StatusWriter, rfc3339, rfc3339_ms
 from reverser.controllers.streams import Claimed, Streams, roll_up
 from reverser.controllers.world import TARGETS, World
@@ -202,10 +203,17 @@ class TargetReconciler:
         holds = sorted((await self._store.read_holds(uid)).values(), key=lambda hold: hold.since_ms)
         held = sum(hold.held for hold in holds)
         unsealed = await self._store.read_unsealed(uid)
+        skipped, kept = await self._store.read_skipped(uid), None
+        claims = self._claims(target) if streams else None
+        if claims is not None:
+            watched = claimed_scopes(claims)
+            skipped = still_skipped(skipped, watched)
+            kept = counts_of(await self._store.read_kept(uid), watched)
         return Observed(
-            streams=await self._streams(target) if streams else roll_up(()),
+            streams=await self._streams(target, claims) if streams else roll_up(()),
             path=await self._store.read_path_verdict(uid),
-            skipped=await self._store.read_skipped(uid),
+            skipped=skipped,
+            kept=kept,
             health=await self._store.read_branch_health(branch),
             last_push=rfc3339_ms(pushed) if pushed else "",
             held=tuple(hold.outcome_id for hold in holds),
@@ -213,15 +221,16 @@ class TargetReconciler:
             unsealed=tuple(_unsealed_text(field, reason) for field, reason in sorted(unsealed.items())),
         )
 
-    async def _streams(self, target: GitTarget) -> Streams:
+    def _claims(self, target: GitTarget) -> list[Claimed] | None:
+        """What the rules of a target select; None while the API server was not asked yet."""
         registry = self._registry()
-        records = (await self._store.read_streams(target.meta.uid)).values()
-        claims: list[Claimed] | None = [] if registry.ready else None
-        if claims is not None:
-            for rule in self._world.rules_of(target):
-                resolution = resolution_of(rule, registry)
-                claims += resolution.claims if resolution is not None else ()
-        return roll_up(records, claims)
+        if not registry.ready:
+            return None
+        resolutions = [resolution_of(rule, registry) for rule in self._world.rules_of(target)]
+        return [claim for found in resolutions if found is not None for claim in found.claims]
+
+    async def _streams(self, target: GitTarget, claims: list[Claimed] | None) -> Streams:
+        return roll_up((await self._store.read_streams(target.meta.uid)).values(), claims)
 
     async def _release_holds(self, target: GitTarget) -> None:
         """Let go what the annotation names (J23); an id that holds nothing (any more) is ignored."""

@@ -71,6 +71,16 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptType:
+    """Documents of one type that the prune mode keeps although their objects are gone."""
+
+    group_resource: str
+    where: str
+    documents: int
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """The open window of the target, if its changes have opened one."""
 
@@ -92,6 +102,7 @@ class Waiting:
     recipients: Recipients | None = None
     unsealed: Mapping[str, str] = field(default_factory=dict)
     holds: Sequence[Hold] = ()
+    kept: Sequence[KeptType] = ()
     window: Window | None = None
     closed: int = 0
     """Windows that are closed and not pushed yet."""
@@ -182,6 +193,7 @@ def _waiting(store: Store, target: TargetState, window_ms: int | None) -> Waitin
                 _unsealed_name(name): why for name, why in sorted(store.read_unsealed(target.uid).items())
             },
             holds=sorted(store.read_holds(target.uid).values(), key=lambda hold: hold.since_ms),
+            kept=_kept(store, target),
             window=window,
             closed=closed,
             due=due,
@@ -197,6 +209,20 @@ def _unsealed_name(field: str) -> str:
     group_resource, _, rest = field.partition("|")
     namespace, _, name = rest.partition("|")
     return f"{group_resource} {namespace}/{name}" if namespace else f"{group_resource} {name}"
+
+
+def _kept(store: Store, target: TargetState) -> list[KeptType]:
+    """Of the types that are watched."""
+    counts = store.read_kept(target.uid)
+    if not any(found.documents for found in counts.values()):
+        return []
+    watched = store.read_streams(target.uid)
+    rows = [
+        KeptType(scope.group_resource, scope.namespace or "", found.documents, found.mode)
+        for scope, found in counts.items()
+        if found.documents and scope in watched
+    ]
+    return sorted(rows, key=lambda row: (row.group_resource, row.where))
 
 
 def _streams(store: Store, target: TargetState, now_ms: int) -> list[Stream]:

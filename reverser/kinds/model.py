@@ -116,6 +116,16 @@ class PruneMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """``status.retention``: documents that the prune mode keeps although their objects are gone."""
+
+    mode: str
+    documents: int
+    observed_time: str
+    """RFC 3339."""
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """Where new documents go: templates by exact type, a default, and whether siblings are followed."""
 
@@ -138,6 +148,7 @@ class GitTarget:
     ignore_fields: tuple[IgnoreField, ...] = ()
     last_push_time: str = ""
     """``status.lastPushTime`` (RFC 3339), or empty."""
+    retention: Retention | None = None
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0
     problems: tuple[str, ...] = ()

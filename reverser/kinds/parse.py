@@ -25,6 +25,7 @@ from reverser.kinds.model import (
     Meta,
     Placement,
     PruneMode,
+    Retention,
     Rule,
     Submitter,
     WatchRule,
@@ -191,6 +192,14 @@ def _ignore_fields(spec: Reader) -> tuple[IgnoreField, ...]:
     return tuple(out)
 
 
+def _retention(status: Reader) -> Retention | None:
+    """What a controller wrote, or None."""
+    mode, observed = status.text("mode"), status.text("observedTime")
+    if not mode or not observed:
+        return None
+    return Retention(mode, status.number("retainedDocuments"), observed)
+
+
 def parse_git_target(obj: Any) -> GitTarget:
     """A GitTarget of decoded JSON. Never raises.
 
@@ -214,6 +223,7 @@ def parse_git_target(obj: Any) -> GitTarget:
         prune=PruneMode(mode),
         ignore_fields=_ignore_fields(spec),
         last_push_time=status.text("lastPushTime"),
+        retention=_retention(status.child("retention")),
         conditions=_conditions(status),
         observed_generation=status.number("observedGeneration"),
         problems=tuple(root.problems),

@@ -28,7 +28,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from reverser.errors import SettingsInvalid, StoreUnavailable
-from reverser.store import appends, attribution, branches, leases, processes, settling, targets
+from reverser.store import appends, attribution, branches, kept, leases, processes, settling, targets
 from reverser.store.calls import Argument, Call, script
 from reverser.store.connections import awaiting_pool, blocking_pool
 from reverser.store.hints import AsyncHints, Hints
@@ -211,6 +211,8 @@ class Store:
     read_path_verdict = _Blocking(targets.read_path_verdict)
     write_skipped = _Blocking(targets.write_skipped)
     read_skipped = _Blocking(targets.read_skipped)
+    note_kept = _Blocking(kept.note_kept)
+    read_kept = _Blocking(kept.read_kept)
     last_push = _Blocking(targets.last_push)
     write_recipients = _Blocking(targets.write_recipients)
     read_recipients = _Blocking(targets.read_recipients)
@@ -371,6 +373,8 @@ class AsyncStore:
     read_path_verdict = _Awaiting(targets.read_path_verdict)
     write_skipped = _Awaiting(targets.write_skipped)
     read_skipped = _Awaiting(targets.read_skipped)
+    note_kept = _Awaiting(kept.note_kept)
+    read_kept = _Awaiting(kept.read_kept)
     last_push = _Awaiting(targets.last_push)
     write_recipients = _Awaiting(targets.write_recipients)
     read_recipients = _Awaiting(targets.read_recipients)

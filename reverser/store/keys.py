@@ -102,7 +102,7 @@ def staging_prefix(branch: BranchKey) -> str:
 
 
 def target_part(target_uid: str, part: str) -> str:
-    """What is known of a target: marks, applied, holds, released, digests, recipients, streams, path, ..."""
+    """What is known of a target: marks, applied, holds, released, digests, recipients, streams, kept, ..."""
     return f"{TARGET_PREFIX}{escape(target_uid)}:{part}"
 
 

@@ -59,6 +59,8 @@ __all__ = [
     "Hold",
     "Intent",
     "IntentWindow",
+    "Kept",
+    "KeptNews",
     "LeaseKind",
     "Limits",
     "Marks",
@@ -377,12 +379,35 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """How many documents of one scope the prune mode keeps although their objects are gone, and under which
+    mode they were last counted."""
+
+    mode: str
+    documents: int
+    counted_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNews:
+    """What a unit says of the kept documents of a scope: all of them after a `replay`, else those that came
+    and those whose objects are back or whose documents are gone. Each is `namespace/name`."""
+
+    scope: Scope
+    mode: str
+    replay: bool
+    kept: tuple[str, ...] = ()
+    back: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TargetLook:
     """What the watcher that holds a target reads every few seconds."""
 
     gate: Gate | None
     marks: Mapping[Scope, Marks]
     skipped: Skipped
+    kept: Mapping[Scope, Kept] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

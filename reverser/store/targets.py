@@ -16,6 +16,7 @@ from reverser.store.model import (
     Fence,
     Gate,
     Hold,
+    Kept,
     LeaseKind,
     Marks,
     PathVerdict,
@@ -35,6 +36,8 @@ FORGOTTEN = (
     "recipients",
     "streams",
     "path",
+    "kept",
+    "kept-objects",
     "unsealed",
     "last-push",
 )
@@ -67,17 +70,18 @@ def _marks(target_uid: str, reply: Any) -> dict[Scope, Marks]:
 
 
 def look_at_targets(target_uids: Sequence[str]) -> Call[list[TargetLook]]:
-    """Gate, marks and skipped objects of these targets in one call: they are read all the time."""
+    """Gate, marks, skipped and kept objects of these targets in one call: they are read all the time."""
 
     def decode(uid: str, reply: Any) -> TargetLook:
-        gate, marks, skipped = reply
+        gate, marks, skipped, kept = reply
         return TargetLook(
             gate=None if gate is None else loads(Gate, gate),
             marks=_marks(uid, marks),
             skipped=Skipped() if skipped is None else loads(Skipped, skipped),
+            kept=scope_values(uid, kept, Kept),
         )
 
-    parts = (keys.target_part(uid, part) for uid in target_uids for part in ("marks", "path"))
+    parts = (keys.target_part(uid, part) for uid in target_uids for part in ("marks", "path", "kept"))
     return Call(
         script="look_at_targets",
         keys=(keys.GATES, *parts),

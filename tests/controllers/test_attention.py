@@ -104,7 +104,7 @@ async def test_objects_that_are_left_out_are_named(cluster: Cluster, url: str) -
     assert (found["ObjectsWritten"], found["RenderMatchesLive"]) == ("True/OK", "True/OK")
     ready = found["Ready"]
     skips = (
-        SkippedObject("apps/deployments", "shop", "web", "not-editable", "has a key twice", "web.yaml"),
+        SkippedObject("configmaps", "shop", "web", "not-editable", "has a key twice", "web.yaml"),
         SkippedObject("configmaps", "shop", "env", "render-does-not-match-live", "holds ${REGION}"),
     )
     await cluster.store.write_skipped(uid, Skipped(skips, more=7))
@@ -114,7 +114,7 @@ async def test_objects_that_are_left_out_are_named(cluster: Cluster, url: str) -
     assert found["RenderMatchesLive"] == "False/RenderDoesNotMatchLive"
     assert found["Ready"] == ready
     message = await cluster.message("GitTarget", "gt", "ObjectsWritten")
-    assert message.startswith("not written: apps/deployments shop/web (not-editable: has a key twice)")
+    assert message.startswith("not written: configmaps shop/web (not-editable: has a key twice)")
     assert "and 3 more" in message
     assert ("Warning", "ObjectsSkipped") in await cluster.events("gt")
     await cluster.store.write_skipped(uid, Skipped())

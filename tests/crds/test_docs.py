@@ -34,7 +34,8 @@ WORDS = {
     "RenderDoesNotMatchLive OK NotRequired ProviderNotFound BranchNotAllowed TargetConflict InvalidConfig "
     "MissingSecret Blocked AllStreamsReady Replaying NoResolvedTypes WatchError WatchNotPermitted NotReady "
     "UnsupportedContent IgnoreShadowsManagedPath NotChecked NotPushed PushRejected SweepHeld Progressing "
-    "ValidationFailed EncryptionNotConfigured WorkerUnavailable lastPushTime lastReconcileTime streams",
+    "ValidationFailed EncryptionNotConfigured WorkerUnavailable lastPushTime lastReconcileTime streams "
+    "retention retainedDocuments observedTime",
     "WatchRule": "GitTargetReady ResourcesResolved StreamsRunning GitTargetNotFound GitProviderNotFound "
     "GitDestinationInvalid Resolved UnresolvedResources InvalidConfig pendingSample Ready",
     "ClusterWatchRule": "GitTargetReady ResourcesResolved StreamsRunning GitDestinationInvalid pendingSample",

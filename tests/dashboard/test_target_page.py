@@ -11,7 +11,7 @@ from django.test import Client
 from reverser.dashboard.details import Stream, feeds
 from reverser.kinds.parse import parse_watch_rule
 from reverser.store import Store
-from reverser.store.model import BranchHealth, StreamRecord
+from reverser.store.model import BranchHealth, KeptNews, LeaseKind, StreamRecord
 from tests.dashboard import world
 
 
@@ -100,6 +100,29 @@ def test_streams_are_replayed_one_by_one(viewer: Client, operator: Client, web: 
     ]
     assert chosen == ["apps/deployments", "configmaps"]
     assert re.search(r'data-label="Restarts"[^>]*>3 <span[^>]*>Expired', seen)
+
+
+def test_what_the_prune_mode_keeps_is_told(viewer: Client, web: Store) -> None:
+    """By type, with the mode; nothing is said of types that are not watched, nor where nothing is kept."""
+    row = world.target()
+    scope = world.stream(web, row)
+    fence = web.acquire_lease(LeaseKind.BRANCH, world.key(row).id, "writer", 60_000, "test")
+    assert fence is not None
+    page = f"/admin/history/targetstate/{row.pk}/change/"
+    gone = dataclasses.replace(scope, group_resource="services")
+    notes = [KeptNews(gone, "OnEvent", True, ("shop/a",)), KeptNews(scope, "OnEvent", True)]
+
+    web.note_kept(world.key(row), fence, row.uid, notes)
+    before = viewer.get(page).content.decode()
+    web.note_kept(world.key(row), fence, row.uid, [dataclasses.replace(notes[1], kept=("shop/a", "shop/b"))])
+    after = viewer.get(page).content.decode()
+
+    assert "The prune mode keeps" not in before
+    told = re.search(r"The prune mode keeps.*?</ul>", after, re.DOTALL)
+    assert told is not None
+    words = " ".join(re.sub(r"<[^>]*>", " ", told[0]).split())
+    assert words.endswith("configmaps in shop: 2 OnEvent")
+    assert "services" not in told[0]
 
 
 def test_a_failing_branch_is_told_beside_another_trouble(viewer: Client, web: Store) -> None:

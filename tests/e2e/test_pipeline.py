@@ -73,6 +73,44 @@ def test_edit_and_delete(space: Workspace) -> None:
     ]
 
 
+def _retention(space: Workspace) -> tuple[str, int] | None:
+    """Mode and count of ``status.retention``."""
+    found = space.get("gittargets", "gt").get("status", {}).get("retention")
+    return (found["mode"], found["retainedDocuments"]) if found else None
+
+
+@beside
+def test_what_a_prune_mode_keeps_is_counted(space: Workspace) -> None:
+    """Under OnEvent a replay sweeps nothing, under Never no deletion is mirrored; the status counts what
+    stays and no condition changes. Always removes it.
+    """
+    ghost = f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: ghost\n  namespace: {space.namespace}\n"
+    space.seed({space.file("ghost"): ghost})
+    space.configmap("menu")
+    space.configmap("card")
+    space.base(prune={"mode": "OnEvent"})
+    space.in_git("menu")
+    until(lambda: _retention(space) == ("OnEvent", 1), "the replay has counted the ghost")
+    space.delete("card")
+    space.gone_from_git("card")
+    assert _retention(space) == ("OnEvent", 1)
+    space.patch_own("gittargets", "gt", {"prune": {"mode": "Never"}})
+    until(lambda: _retention(space) == ("Never", 1), "the mode is taken up")
+    space.delete("menu")
+    until(lambda: _retention(space) == ("Never", 2), "the deletion that is not mirrored is counted")
+    space.configmap("menu", {"v": "2"})
+    space.in_git("menu", b'v: "2"')
+    until(lambda: _retention(space) == ("Never", 1), "an object that is back is not gone")
+    assert space.git.read(space.file("ghost")) == ghost.encode()
+    space.wait_ready()
+    assert space.is_condition("gittargets", "gt", "ObjectsWritten", "True", "OK")
+    assert space.is_condition("gittargets", "gt", "DeletionsApplied", "True", "OK")
+    space.patch_own("gittargets", "gt", {"prune": {"mode": "Always"}})
+    space.gone_from_git("ghost")
+    until(lambda: _retention(space) is None, "nothing is kept any more")
+    assert space.git.read(space.file("menu"))
+
+
 @beside
 def test_last_write_wins_inside_a_window(space: Workspace) -> None:
     """D06: thirty writes of one object and one of another are one commit with the last values."""

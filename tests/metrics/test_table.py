@@ -35,6 +35,7 @@ CONTRACT: dict[str, tuple[str, tuple[str, ...]]] = {
     "git_push_duration_seconds": ("Histogram", BRANCH),
     "objects_written_total": ("Counter", ()),
     "resync_sweep_deletes_total": ("Counter", TYPE),
+    "prune_retained_documents_total": ("Counter", ("mode", *TARGET)),
     "resync_background_failures_total": ("Counter", TARGET),
     "target_reconcile_completed_total": ("Counter", (*TARGET, "trigger")),
     "watched_types": ("Gauge", TARGET),
