@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import yaml
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from gitwriter.manifests import DirectoryTree, MemoryTree, Policy
+from gitwriter.manifests import DEFAULT_LIMITS, DirectoryTree, MemoryTree, Policy
 from gitwriter.manifests.analyzer import Layout, analyze, plan_mirror
 from gitwriter.manifests.report import as_text, as_values
 from reverser.sandbox.thread import SandboxServer
@@ -126,6 +128,33 @@ def test_values_are_plain() -> None:
     assert json.loads(json.dumps(values)) == values
     assert yaml.safe_load(yaml.safe_dump(values)) == values
     assert {issue["actor"] for issue in values["issues"]} == {"repository-author"}
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_who_can_solve_an_issue_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """``solvable`` where an edit of the repository alone makes the issue go away; a limit is the
+    platform's.
+    """
+    limits = replace(DEFAULT_LIMITS, file_bytes=100)
+    monkeypatch.setattr("reverser.management.commands.analyze.analyze", partial(analyze, limits=limits))
+    files = {
+        "big.yaml": manifest("ConfigMap", "big", "shop", data={"v": "x" * 100}),
+        "values.yaml": "replicas: 2\n",
+        "sub/kustomization.yaml": "resources: []\nnamePrefix: x-\n",
+        "run.sh": "x",
+    }
+    call_command("analyze", str(folder_of(tmp_path, files)), format=form)
+    report = yaml.safe_load(capsys.readouterr().out)  # JSON is YAML
+    found = {issue["path"]: (issue["kind"], issue["solvable"], issue["actor"]) for issue in report["issues"]}
+    assert found == {
+        "big.yaml": ("limit-exceeded", False, "platform-operator"),
+        "values.yaml": ("non-krm-yaml", True, "repository-author"),
+        "sub/kustomization.yaml": ("unsupported-kustomize", True, "repository-author"),
+        "run.sh": ("foreign-file", True, "repository-author"),
+    }
+    assert {type(issue["solvable"]) for issue in report["issues"]} == {bool}
 
 
 def test_mirror_plan_sets_refusing_files_aside() -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gitwriter.manifests import IssueKind, Limits, MemoryTree, check, refusal_message, refusal_reason
+from gitwriter.manifests import Actor, IssueKind, Limits, MemoryTree, check, refusal_message, refusal_reason
 from gitwriter.manifests.inventory import Inventory
 from gitwriter.manifests.roles import is_hidden
 from gitwriter.manifests.tree import MODE_SUBMODULE, MODE_SYMLINK
@@ -289,6 +289,43 @@ def test_kustomize_features_that_refuse(section: str) -> None:
     """M10: malformed overrides and everything we do not model refuse; the message names it."""
     issues = check(scan({"kustomization.yaml": f"resources: []\n{section}\n"}))
     assert [issue.kind.value for issue in issues] == ["unsupported-kustomize"]
+
+
+@pytest.mark.parametrize(
+    ("section", "feature"),
+    [
+        (
+            "resources: []\nimages: [{name: a, newTag: '1', tagSuffix: -debian}]",
+            "malformed-images: entry 0: unknown field tagSuffix",
+        ),
+        (
+            "resources: ['https://git.lab.test/base?ref=v1']",
+            'remote-base: "https://git.lab.test/base?ref=v1"',
+        ),
+        ("resources: [github.com/o/r//base]", 'remote-base: "github.com/o/r//base"'),
+        ("bases: ['git@git.lab.test:o/r.git']", 'remote-base: "git@git.lab.test:o/r.git"'),
+        ("resources: [git.lab.test/o/base]", 'remote-base: "git.lab.test/o/base"'),
+        (
+            "resources: []\nreplicas: [{name: a, count: '3'}]",
+            "malformed-replicas: entry 0: count of a must be a whole number, 0 or more",
+        ),
+        (
+            "resources: []\npatches: [{patch: '- op: add'}]",
+            "patches-inline: put the patch into a file of its own and name it with path",
+        ),
+        ("resources: []\nvars: [{name: v}]", "vars"),
+        ("resources: []\nvars: [{name: v}]\nnamePrefix: x-", "namePrefix, vars"),
+    ],
+)
+def test_the_feature_that_refuses_is_named(section: str, feature: str) -> None:
+    """M10: in the words that users search for; and the condition's reason is that of foreign content."""
+    issues = check(scan({"apps/kustomization.yaml": f"{section}\n"}))
+    assert [(issue.kind.value, issue.path) for issue in issues] == [
+        ("unsupported-kustomize", "apps/kustomization.yaml")
+    ]
+    assert issues[0].message.startswith(f"unsupported in apps/kustomization.yaml: {feature}; ")
+    assert refusal_reason(issues) == "UnsupportedContent"
+    assert issues[0].solvable and issues[0].actor is Actor.REPOSITORY_AUTHOR
 
 
 @pytest.mark.parametrize(
