@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gitwriter.manifests import Change, Inventory, MemoryRepository, Policy, WritePlan, plan_writes
 
 from .folder import codes, config_map, delete, manifest, sweep, text, upsert, written
@@ -40,6 +42,7 @@ def test_overlay_authors_a_replica_count() -> None:
     live = deployment("reg.lab.test:5000/till:2", replicas=7)
     made = overlay(live)
     assert list(written(made)) == ["kustomization.yaml"]
+    assert (written(made)["kustomization.yaml"] or "").endswith("replicas:\n- name: till\n  count: 7\n")
     files = committed(made)
     check_renders(files, live, root="overlays/prod")
     again = plan_writes(MemoryRepository(text(files), "overlays/prod"), [live], Policy())
@@ -51,7 +54,40 @@ def test_overlay_authors_an_image() -> None:
     repository = {**BASE, "overlays/prod/kustomization.yaml": "namespace: shop\nresources: [../../base]\n"}
     live = deployment("mirror.test/till:9")
     made = plan_writes(MemoryRepository(text(repository), "overlays/prod"), [live], Policy())
-    assert list(written(made)) == ["kustomization.yaml"]
+    assert written(made) == {
+        "kustomization.yaml": f"{repository['overlays/prod/kustomization.yaml']}"
+        'images:\n- name: reg.lab.test:5000/till\n  newName: mirror.test/till\n  newTag: "9"\n'
+    }
+    check_renders(committed(made), live, root="overlays/prod")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "images:\n  - name: sidecar\n    newTag: '3' # pinned\n",
+            "images:\n  - name: sidecar\n    newTag: '3' # pinned\n"
+            "  - name: reg.lab.test:5000/till\n    digest: sha256:{digest}\n",
+        ),
+        (
+            "images: [{{name: sidecar, newTag: '3'}}]\n",
+            "images: [{{name: sidecar, newTag: '3'}}, "
+            "{{name: reg.lab.test:5000/till, digest: sha256:{digest}}}]\n",
+        ),
+        (
+            "",
+            "images:\n- name: reg.lab.test:5000/till\n  digest: sha256:{digest}\n",
+        ),
+    ],
+)
+def test_an_authored_entry_begins_with_its_name(before: str, after: str) -> None:
+    """As a person writes it, and otherwise as the entries beside it are written."""
+    head, digest = "namespace: shop\nresources: [../../base]\n", "a" * 64
+    path = "overlays/prod/kustomization.yaml"
+    repository = {**BASE, path: head + before.format()}
+    live = deployment(f"reg.lab.test:5000/till@sha256:{digest}")
+    made = plan_writes(MemoryRepository(text(repository), "overlays/prod"), [live], Policy())
+    assert written(made) == {"kustomization.yaml": head + after.format(digest=digest)}
     check_renders(committed(made), live, root="overlays/prod")
 
 

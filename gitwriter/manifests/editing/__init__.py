@@ -77,18 +77,22 @@ def edit_document(
     keep: Collection[str] = (),
     optional: Collection[str] = (),
     limits: Limits = DEFAULT_LIMITS,
+    as_given: bool = False,
 ) -> EditResult:
     """Make document ``index`` of a file equal to ``desired``; every other byte of the file stays.
 
     ``keep`` names JSON pointers at which Git's value stays, present or absent; ``optional`` those of server
     defaults that are not added where Git lacks them. A list index in a pointer counts in ``desired``; ``*``
-    stands for each item.
+    stands for each item. With ``as_given`` the keys of new mappings come in their order, not in that of their
+    names.
     """
     documents = split_documents(data)
     if not 0 <= index < len(documents):
         return EditResult(data, EditMode.SKIPPED, f"the file has no document {index}; it changed meanwhile")
     document = documents[index]
-    result = edit_body(document.body(data), desired, keep=keep, optional=optional, limits=limits)
+    result = edit_body(
+        document.body(data), desired, keep=keep, optional=optional, limits=limits, as_given=as_given
+    )
     if result.mode in (EditMode.NO_CHANGE, EditMode.SKIPPED):
         return EditResult(data, result.mode, result.diagnostic)
     edited = data[: document.start] + result.data + data[document.end :]
@@ -102,6 +106,7 @@ def edit_body(
     keep: Collection[str] = (),
     optional: Collection[str] = (),
     limits: Limits = DEFAULT_LIMITS,
+    as_given: bool = False,
 ) -> EditResult:
     """As edit_document, for the bytes of one document alone."""
     try:
@@ -130,7 +135,7 @@ def edit_body(
     only_cr = "\r" in loaded.text and "\n" not in loaded.text
     if only_cr:
         loaded = load_text(loaded.text.replace("\r", "\n"), limits=limits, text_keys=text_keys)
-    text, fallback = _edit_text(loaded, target, limits, text_keys)
+    text, fallback = _edit_text(loaded, target, limits, text_keys, as_given=as_given)
     if text is not None and only_cr:
         text = text.replace("\n", "\r")
     if text is not None:
@@ -203,7 +208,12 @@ def _reads_as(target: Mapping[str, Any], text: str, *, limits: Limits, text_keys
 
 
 def _edit_text(
-    loaded: LoadedDocument, target: Mapping[str, Any], limits: Limits, text_keys: frozenset[str]
+    loaded: LoadedDocument,
+    target: Mapping[str, Any],
+    limits: Limits,
+    text_keys: frozenset[str],
+    *,
+    as_given: bool,
 ) -> tuple[str | None, Fallback]:
     """The edited text that reads back as the target, or None; and how far it had to fall back."""
 
@@ -216,7 +226,7 @@ def _edit_text(
     fallback = Fallback.NONE
     part_moved = False
     for _attempt in range(_MAX_ATTEMPTS):
-        planner = Planner(source, loaded.tree, forced=forced, part_moved=part_moved)
+        planner = Planner(source, loaded.tree, forced=forced, part_moved=part_moved, as_given=as_given)
         suspects: list[Node]
         try:
             plan = planner.plan(target)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..emitter import sorted_keys
 from ..nodes import Kind, Node
-from .render import Look, entry_lines, item_lines
+from .render import Look, entry_lines, is_block, item_lines
 from .replacing import Place
 from .source import Edit, PlanConflict, Source
 
@@ -122,14 +122,20 @@ class BlockEntries:
         edits.append(Edit(position, position, "".join(line + newline for line in lines)))
 
     def _model_for(self, value: Any) -> Node | None:
-        """A sibling value whose flow style a new collection follows: only where all such siblings have it."""
+        """A sibling value whose flow style a new collection follows: only where all such siblings have it,
+        and one of them holds collections too where the new one does.
+        """
         if not isinstance(value, Mapping | list):
             return None
         kind = Kind.MAPPING if isinstance(value, Mapping) else Kind.SEQUENCE
         siblings = [
             node for _key, node in self._entries if node.kind is kind and (node.items or node.entries)
         ]
-        return siblings[-1] if siblings and all(node.flow for node in siblings) else None
+        if not all(node.flow for node in siblings):
+            return None
+        if any(map(is_block, value.values() if isinstance(value, Mapping) else value)):
+            siblings = [node for node in siblings if _holds_collections(node)]
+        return siblings[-1] if siblings else None
 
 
 class BlockItems:
@@ -192,3 +198,8 @@ class BlockItems:
             if same_line and item.start > dash and not source.work[dash + 1 : item.start].strip():
                 return max(item.start - dash, 2)
         return 2
+
+
+def _holds_collections(node: Node) -> bool:
+    members = node.items or [value for _key, value in node.entries]
+    return any(member.items or member.entries for member in members)

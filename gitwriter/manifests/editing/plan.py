@@ -52,6 +52,7 @@ class Planner:
         *,
         forced: Collection[NodeKey] = (),
         part_moved: bool = False,
+        as_given: bool = False,
     ) -> None:
         self.source = source
         self._tree = tree
@@ -63,7 +64,7 @@ class Planner:
         self.touched: list[Node] = []
         self.rewrote_block = False
         assert tree.root is not None
-        self._look = Look(document_style(tree.root, source))
+        self._look = Look(document_style(tree.root, source), as_given=as_given)
 
     def plan(self, target: Mapping[str, Any]) -> Plan:
         """Plan the edits that turn the document into the target; raises PlanConflict."""
@@ -100,7 +101,7 @@ class Planner:
         if node.kind is Kind.ALIAS:
             if self._anchors is None or not self._anchors.alias_stays(node, target):
                 self._replace(node, target, place, look, edits)
-        elif self._anchors is None and equal_as_kubernetes(self.value_of(node), target):
+        elif self._is_left_alone(node, target):
             return
         elif target and _same_shape(node, target):
             done = len(edits)
@@ -118,6 +119,12 @@ class Planner:
                 self._scalar(node, target, place, look, edits)
         elif not equal_as_kubernetes(self.value_of(node), target):
             self._replace(node, target, place, look, edits)
+
+    def _is_left_alone(self, node: Node, target: Any) -> bool:
+        """An equal node, unless a part of it has to be rewritten because of what comes to stand beside it."""
+        if self._anchors is not None or any(node.start <= start < node.end for start, _ in self._forced):
+            return False
+        return equal_as_kubernetes(self.value_of(node), target)
 
     def _replace(self, node: Node, target: Any, place: Place, look: Look, edits: list[Edit]) -> None:
         self.touched.append(node)

@@ -22,13 +22,19 @@ _MAX_SIMPLE_KEY = 900
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Everything about the surroundings that shapes new text; ``compact`` is JSON without blanks."""
+    """Everything about the surroundings that shapes new text; ``compact`` is JSON without blanks. With
+    ``as_given`` the keys of new mappings are written in the order in which they came."""
 
     style: DocumentStyle
     flow: bool = False
     json: bool = False
     compact: bool = False
     quote: str = ""
+    as_given: bool = False
+
+    def keys(self, value: Mapping[str, Any]) -> list[str]:
+        """The keys of a new mapping in the order in which they are written."""
+        return list(value) if self.as_given else sorted_keys(value)
 
     def inside_flow(self) -> Look:
         """The same look within brackets."""
@@ -58,7 +64,7 @@ def inline_value(value: Any, look: Look) -> str:
         keys = replace(inner, quote="")
         colon, comma = (":", ",") if look.compact else (": ", ", ")
         pairs = (
-            f"{inline_text(key, keys)}{colon}{inline_value(value[key], inner)}" for key in sorted_keys(value)
+            f"{inline_text(key, keys)}{colon}{inline_value(value[key], inner)}" for key in inner.keys(value)
         )
         pad = look.style.braces if value and not look.json else ""
         return "{" + pad + comma.join(pairs) + pad + "}"
@@ -100,9 +106,9 @@ def _same_kind(like: Node | None, kind: Kind) -> Node | None:
     return node if node is not None and node.kind is kind and (node.items or node.entries) else None
 
 
-def _ordered_keys(value: Mapping[str, Any], model: Node | None) -> list[str]:
-    """Keys in the model's order, the others behind them in canonical order."""
-    keys = sorted_keys(value)
+def _ordered_keys(value: Mapping[str, Any], model: Node | None, look: Look) -> list[str]:
+    """Keys in the model's order, the others behind them in the look's."""
+    keys = look.keys(value)
     if model is None:
         return keys
     rank = {key.text: index for index, (key, _value) in enumerate(model.entries)}
@@ -116,7 +122,7 @@ def mapping_lines(
     model = _same_kind(like, Kind.MAPPING)
     likes = {key.text: node for key, node in model.entries} if model is not None else {}
     lines: list[str] = []
-    for key in _ordered_keys(value, model):
+    for key in _ordered_keys(value, model, look):
         lines += entry_lines(key, value[key], look, column, like=likes.get(key))
     return lines
 

@@ -230,6 +230,8 @@ def _chomping(
             break
         blanks.append(line)
     blanks.reverse()
+    if explicit and trailing == 1:  # holds whatever blank lines come to follow
+        return "", blanks if chomp != "+" else []
     at_end = not explicit and source.added_newline and node.end >= len(source.text)
     if trailing == old_trailing and (trailing or chomp == "-" or at_end):
         return chomp, blanks

@@ -67,7 +67,7 @@ class KustomizationEdits:
         desired = copy.deepcopy(value)
         if not isinstance(desired, dict) or not self._change(desired):
             return None
-        result = edit_document(data, contents[0].index, desired)
+        result = edit_document(data, contents[0].index, desired, as_given=True)
         return None if result.mode in (EditMode.SKIPPED, EditMode.WHOLE_REPLACE) else result.data
 
     def _change(self, desired: dict[str, Any]) -> bool:
