@@ -238,16 +238,17 @@ _SAMPLES: Sequence[tuple[TemplateKind, Values]] = (
 
 
 def validate_templates(commit: CommitSettings) -> str | None:
-    """What is wrong with the first template that does not work (``parse event commit template: ...``), or
-    None when all three do."""
+    """What is wrong with each template that does not work (``parse event commit template: ...``), or None
+    when all three do."""
     texts = {
         TemplateKind.EVENT: commit.event_template,
         TemplateKind.GROUP: commit.group_template,
         TemplateKind.RECONCILE: commit.reconcile_template,
     }
+    problems: dict[TemplateKind, str] = {}
     for kind, values in _SAMPLES:
         try:
             compile_template(kind, texts[kind]).render(values)
         except TemplateError as problem:
-            return f"{problem.phase} {kind} commit template: {problem}"
-    return None
+            problems.setdefault(kind, f"{problem.phase} {kind} commit template: {problem}")
+    return "; ".join(problems.values()) or None

@@ -33,6 +33,7 @@ from reverser.kinds.branches import branch_allowed, branch_problem
 from reverser.kinds.model import Condition, GitProvider, GitTarget
 from reverser.kinds.paths import path_problem
 from reverser.store.model import BranchHealth, Kept, PathVerdict, Skipped, SkippedObject
+from watchers.clustersealer import OWN_KEY
 
 SHOWN_UNSEALED = 10
 
@@ -62,6 +63,18 @@ NOTHING_SKIPPED = Skipped()
 
 
 @dataclass(frozen=True, slots=True)
+class NotSealed:
+    """A sensitive object that is not written, and the reason of that."""
+
+    name: str
+    """Resource and ``namespace/name``, as people read it."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.reason})"
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What watchers and writers reported of a target; ``known`` is False while Redis cannot be read."""
 
@@ -74,8 +87,8 @@ class Observed:
     held: tuple[str, ...] = ()
     """Ids of held outcomes, oldest first."""
     held_message: str = ""
-    unsealed: tuple[str, ...] = ()
-    """Sensitive objects that are not written, each with its reason."""
+    unsealed: tuple[NotSealed, ...] = ()
+    """Sensitive objects that are not written."""
     skipped: Skipped = NOTHING_SKIPPED
     """Objects that the writer left out of Git, with its reasons."""
     kept: tuple[Kept, ...] | None = None
@@ -197,14 +210,14 @@ def _trio(streams: Streams, path: Condition) -> tuple[Condition, ...]:
     return done("OK", streams.message)
 
 
-def _encryption_condition(encryption: Finding | None, unsealed: tuple[str, ...]) -> Condition:
+def _encryption_condition(encryption: Finding | None, unsealed: tuple[NotSealed, ...]) -> Condition:
     """``EncryptionConfigured``; its message also names what cannot be sealed and is therefore not written."""
     if encryption is None:
         return condition("EncryptionConfigured", UNKNOWN, "Blocked", "not evaluated: Validated is not True")
     message = encryption.message
     if unsealed:
         more = f" and {len(unsealed) - SHOWN_UNSEALED} more" if len(unsealed) > SHOWN_UNSEALED else ""
-        message += f"; not written: {', '.join(unsealed[:SHOWN_UNSEALED])}{more}"
+        message += f"; not written: {', '.join(map(str, unsealed[:SHOWN_UNSEALED]))}{more}"
     return condition("EncryptionConfigured", encryption.status, encryption.reason, message)
 
 
@@ -245,26 +258,34 @@ def _held_condition(observed: Observed) -> Condition:
 
 def _skip_conditions(observed: Observed) -> tuple[Condition, Condition]:
     """``ObjectsWritten`` and ``RenderMatchesLive``: what is deliberately not in Git; neither touches the
-    trio."""
+    trio. The target's own age key is never written, and is no reason to say that something is missing."""
     found = observed.skipped.objects
+    missing = [item for item in observed.unsealed if item.reason != OWN_KEY]
     unrendered = [item for item in found if item.code == RENDER_CODE]
     others = [item for item in found if item.code != RENDER_CODE]
     more = observed.skipped.more
-    if observed.path is None and not found:
-        unknown = (
-            UNKNOWN,
-            "NotChecked",
-            "nothing has been written yet" if observed.known else UNKNOWN_NOW,
-        )
+    if not found and not missing and (observed.path is None or not observed.path.accepted):
+        text = UNKNOWN_NOW if not observed.known else "nothing has been written yet"
+        if observed.path is not None:
+            text = "nothing is written while GitPathAccepted is False"
+        unknown = (UNKNOWN, "NotChecked", text)
         return condition("ObjectsWritten", *unknown), condition("RenderMatchesLive", *unknown)
     written = condition("ObjectsWritten", TRUE, "OK", "no object is left out")
-    if others:
-        written = condition("ObjectsWritten", FALSE, "ObjectsSkipped", _skip_text(others, more))
+    if others or missing:
+        parts = [_skip_text(others, more)] if others else []
+        parts += [_missing_text(missing)] if missing else []
+        written = condition("ObjectsWritten", FALSE, "ObjectsSkipped", "; ".join(parts))
     matches = condition("RenderMatchesLive", TRUE, "OK", "no placeholder of the folder differs from live")
     if unrendered:
         text = _skip_text(unrendered, 0 if others else more)
         matches = condition("RenderMatchesLive", FALSE, "RenderDoesNotMatchLive", text)
     return written, matches
+
+
+def _missing_text(missing: Sequence[NotSealed]) -> str:
+    more = f" and {len(missing) - SHOWN_SKIPS} more" if len(missing) > SHOWN_SKIPS else ""
+    names = ", ".join(map(str, missing[:SHOWN_SKIPS]))
+    return f"not written, because not sealed: {names}{more}; see EncryptionConfigured and spec.encryption"
 
 
 def _skip_text(found: Sequence[SkippedObject], more: int) -> str:

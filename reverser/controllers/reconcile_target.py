@@ -17,6 +17,7 @@ from reverser.controllers.decide_target import (
     SHOWN_UNSEALED,
     UNREAD,
     Finding,
+    NotSealed,
     Observed,
     decide_target,
     validate,
@@ -218,7 +219,7 @@ class TargetReconciler:
             last_push=rfc3339_ms(pushed) if pushed else "",
             held=tuple(hold.outcome_id for hold in holds),
             held_message=f"{held} deletion(s) by a sweep are held, because they are unusually many",
-            unsealed=tuple(_unsealed_text(field, reason) for field, reason in sorted(unsealed.items())),
+            unsealed=tuple(_not_sealed(field, reason) for field, reason in sorted(unsealed.items())),
         )
 
     def _claims(self, target: GitTarget) -> list[Claimed] | None:
@@ -290,7 +291,7 @@ class TargetReconciler:
         await self._store.write_gate(uid, closed)
 
 
-def _unsealed_text(field: str, reason: str) -> str:
-    """``secrets shop/safe (reason)``, from the field of a digest."""
+def _not_sealed(field: str, reason: str) -> NotSealed:
+    """From the field of a digest."""
     resource, namespace, name = field.split("|", 2)
-    return f"{resource} {namespace}/{name} ({reason})" if namespace else f"{resource} {name} ({reason})"
+    return NotSealed(f"{resource} {namespace}/{name}" if namespace else f"{resource} {name}", reason)

@@ -66,9 +66,38 @@ async def test_what_cannot_be_sealed_is_named(cluster: Cluster, url: str) -> Non
     message = await cluster.message("GitTarget", "gt", "EncryptionConfigured")
     assert "not written: secrets shop/safe (EncryptionNotConfigured)" in message
     assert (await cluster.events("gt")).count(("Warning", "NotSealed")) == 1
+    assert (await cluster.conditions("GitTarget", "gt"))["ObjectsWritten"] == "False/ObjectsSkipped"
+    message = await cluster.message("GitTarget", "gt", "ObjectsWritten")
+    assert "not sealed: secrets shop/safe (EncryptionNotConfigured); see" in message
     await cluster.store.clear_unsealed(uid, [field])
+    await cluster.store.write_path_verdict(uid, PathVerdict(accepted=True))
     await cluster.settle()
     assert "safe" not in await cluster.message("GitTarget", "gt", "EncryptionConfigured")
+    assert (await cluster.conditions("GitTarget", "gt"))["ObjectsWritten"] == "True/OK"
+
+
+async def test_nobody_misses_the_key_of_the_target(cluster: Cluster, url: str) -> None:
+    """Z2: the Secret that opens the target is named with the encryption, and is not said to be missing."""
+    await base(cluster, url)
+    await cluster.settle()
+    uid = await cluster.uid("GitTarget", "gt")
+    await cluster.store.write_path_verdict(uid, PathVerdict(accepted=True))
+    await cluster.store.client.hset(target_part(uid, "unsealed"), "secrets|shop|age", "OwnAgeKey")
+    await cluster.settle()
+    assert "shop/age (OwnAgeKey)" in await cluster.message("GitTarget", "gt", "EncryptionConfigured")
+    assert (await cluster.conditions("GitTarget", "gt"))["ObjectsWritten"] == "True/OK"
+
+
+async def test_nothing_is_called_written_in_a_refused_folder(cluster: Cluster, url: str) -> None:
+    """N03: whether objects are left out is not known while the whole folder is."""
+    await base(cluster, url)
+    await cluster.settle()
+    uid = await cluster.uid("GitTarget", "gt")
+    refused = PathVerdict(accepted=False, reason="UnsupportedContent", issues=("deploy.sh is foreign",))
+    await cluster.store.write_path_verdict(uid, refused)
+    await cluster.settle()
+    assert (await cluster.conditions("GitTarget", "gt"))["ObjectsWritten"] == "Unknown/NotChecked"
+    assert "GitPathAccepted" in await cluster.message("GitTarget", "gt", "ObjectsWritten")
 
 
 async def test_a_secret_in_use_is_looked_at_every_30_seconds(cluster: Cluster, url: str) -> None:

@@ -157,6 +157,20 @@ def test_bad_templates_are_refused_by_name(kind: str, template: str, phase: str,
     assert names in problem
 
 
+def test_every_wrong_template_is_named_at_once() -> None:
+    """A11: two mistakes do not take two rounds; one mistake is told once, however many samples meet it."""
+    wrong = CommitSettings(
+        event_template="{{.Oops}}", group_template="{{range .Resources}}", reconcile_template="{{.Nope}}"
+    )
+    problem = validate_templates(wrong) or ""
+    assert [kind for kind in ("event", "group", "reconcile") if f" {kind} commit template" in problem] == [
+        "event",
+        "group",
+        "reconcile",
+    ]
+    assert problem.count("Nope") == 1
+
+
 def test_good_templates_validate() -> None:
     """The defaults, blanks, and one use of each variable are fine."""
     assert validate_templates(CommitSettings()) is None
