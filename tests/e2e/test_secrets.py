@@ -238,8 +238,8 @@ def test_a_file_that_only_claims_to_be_encrypted(space: Workspace) -> None:
 
 
 def test_recipients_rotate(space: Workspace) -> None:
-    """J18, J20 of the journal, Z5: each change of the set seals everything once, for exactly that set; rules
-    in Git are never overwritten, and a difference is told.
+    """J18, pain 115, J20 of the journal, Z5: each change of the set seals everything once, in a commit of its
+    own, for exactly that set; rules in Git are never overwritten, and a difference is told.
     """
     first, second = (pyrage.x25519.Identity.generate() for _ in range(2))
 

@@ -39,7 +39,7 @@ def sealed(world: World, operation: Operation, generation: int) -> EventEntry:
 
 
 def test_what_is_sealed_for_earlier_recipients_is_asked_for_again(world: World) -> None:
-    """It is not written, and the types it came from replay; the rest of its window is."""
+    """J20, pain 115: it is not written, and the types it came from replay; the rest of its window is."""
     for recipients in (["age1a"], ["age1b"]):
         generation = world.store.write_recipients(world.target.uid, world.fence, recipients)
     assert generation == 2

@@ -30,9 +30,36 @@ data:
 
 
 def test_comments_blank_lines_and_style_survive_one_change() -> None:
-    """Exactly one line differs. Covers L01."""
+    """Exactly one line differs. Covers L01, pain 22."""
     after = edited(MENU, changed(MENU, ("/data/price", "4.75")))
     assert after == MENU.replace("'4.50'", "'4.75'")
+
+
+def test_an_empty_value_is_not_an_absent_one() -> None:
+    """Pain 10: what an object says by an empty list or map is added, kept and taken away like any value."""
+    before = HEAD + "spec:\n  podSelector: {} # all\n  policyTypes:\n    - Egress\n"
+    closed = edited(before, changed(before, ("/spec/egress", [])))
+    assert closed == before + "  egress: []\n"
+    opened = edited(closed, changed(closed, ("/spec/egress", [{}])))
+    assert "podSelector: {} # all\n" in opened
+    assert edited(opened, changed(opened, ("/spec/egress", []))) == closed
+    assert edited(closed, changed(closed, ("/spec/egress", ...))) == before
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_marker_inside_a_value_divides_nothing(newline: str) -> None:
+    """Pain 15: a value may hold a whole manifest with its markers; its neighbours stay as they are."""
+    value = "a: 1\n---\nb: 2\n...\n--- # c\n%YAML 1.2\n"
+    block = "".join(f"    {line}\n" for line in value.splitlines())
+    text = (HEAD + f"data:\n  all.yaml: |\n{block}  v: x # one\n---\n" + HEAD + "data: {v: y}\n").replace(
+        "\n", newline
+    )
+    assert len(split_documents(text.encode())) == 2
+    once = edited(text, changed(text, ("/data/v", "z")))
+    assert once == text.replace("x # one", "z # one")
+    other = edited(once, changed(once, ("/data/all.yaml", value.replace("b: 2", "b: 3"))))
+    assert other == once.replace("b: 2", "b: 3")
+    assert len(split_documents(other.encode())) == 2
 
 
 def test_added_removed_and_changed_at_once() -> None:

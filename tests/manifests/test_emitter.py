@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 
 from gitwriter.manifests.emitter import natural_key, render_document
 from gitwriter.manifests.loading import load_document
+from gitwriter.manifests.splitting import split_documents
+from tests import needs
 
-from .readers import kubernetes_reads, yaml_1_1_reads, yaml_1_2_reads
+from .readers import kubernetes_reads, kubernetes_reads_all, yaml_1_1_reads, yaml_1_2_reads
 
 ID: dict[str, Any] = {
     "apiVersion": "v1",
@@ -109,6 +112,24 @@ def test_tricky_strings_survive_every_reader(reader: Any) -> None:
         "keys": dict.fromkeys(TRICKY, 1),
     }
     assert reader(render_document(obj)) == obj
+
+
+def test_a_value_with_markers_is_one_document(tmp_path: Path) -> None:
+    """Pain 15: neither this splitter nor kubectl nor kustomize takes a line of a value for a marker."""
+    values = ["a\n---\nb\n", "---", "---\n", "\n---\na", "...\n", "x\n...\n--- y\n%TAG !a b\n", " ---\n---\n"]
+    obj = {**ID, "data": {f"k{number}": value for number, value in enumerate(values)}}
+    text = render_document(obj)
+    assert len(split_documents(text + b"---\n" + text)) == 2
+    assert kubernetes_reads_all(text + b"---\n" + text.replace(b"menu", b"list")) == [
+        obj,
+        {**obj, "metadata": {**obj["metadata"], "name": "list"}},
+    ]
+    (tmp_path / "menu.yaml").write_bytes(text)
+    (tmp_path / "kustomization.yaml").write_text("resources: [menu.yaml]\n")
+    built = subprocess.run(
+        [needs.kubectl(), "kustomize", str(tmp_path)], capture_output=True, timeout=60, check=True
+    )
+    assert yaml_1_2_reads(built.stdout) == obj
 
 
 def test_random_strings_survive_kubectl() -> None:

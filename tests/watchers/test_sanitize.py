@@ -222,6 +222,20 @@ def test_every_other_top_level_field_stays(fields: dict[str, Any]) -> None:
     assert sanitize(obj("x.io/v1", "Thing", **fields, status={"a": 1})) == obj("x.io/v1", "Thing", **fields)
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("NetworkPolicy", {"podSelector": {}, "egress": [], "policyTypes": ["Egress"]}),
+        ("NetworkPolicy", {"podSelector": {}, "ingress": [{}]}),
+        ("Pod", {"volumes": [{"name": "v", "emptyDir": {}}], "containers": [{"securityContext": {}}]}),
+        ("Thing", {"a": None, "b": [None, {}, []], "c": {"d": {"e": None}}, "f": ""}),
+    ],
+)
+def test_empties_mean_something(kind: str, spec: dict[str, Any]) -> None:
+    """Pain 10: an empty map, list, text or null stays at every depth: without it the object is another."""
+    assert sanitize(obj("x.io/v1", kind, spec=spec))["spec"] == spec
+
+
 def test_injected_bundles_go_only_where_they_are_injected() -> None:
     """Pain 41: caBundle is left out where cert-manager's annotation stands, and kept elsewhere."""
     mark = {"annotations": {"cert-manager.io/inject-ca-from": "a/b"}}
