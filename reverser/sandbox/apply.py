@@ -68,7 +68,8 @@ def apply_patch(
     }
     if subresource:
         own["subresource"] = subresource
-    result.append(own)
+    if wanted:  # who gives up everything is not listed any more
+        result.append(own)
     return merged, in_order(result)
 
 

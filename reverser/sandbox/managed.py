@@ -1,7 +1,8 @@
 """`metadata.managedFields` of ordinary writes: who last set which field.
 
 A create or update makes its manager the owner of every field it changed and takes those fields from all
-others; fields that vanish vanish from every owner. Paths are tuples of `fieldsV1` keys (`f:spec`,
+others; fields that vanish vanish from every owner. Its time is when a manager last set something: what only
+takes away is not timed. Paths are tuples of `fieldsV1` keys (`f:spec`,
 `k:{"name":"c"}`), lists that merge by key are followed as `mergekeys` describes them, all others are one
 field.
 """
@@ -64,10 +65,11 @@ def track(
             entry.get("subresource", ""),
         ) == (manager, api_version, subresource)
         rest = (paths | changed) - removed if mine else paths - changed - removed
-        if rest == paths:
+        took = mine and bool(changed)
+        if rest == paths and not took:
             kept.append(entry)
         elif rest:
-            kept.append(_entry(entry, rest, time if mine else ""))
+            kept.append(_entry(entry, rest, time if took else ""))
         if mine:
             own = entry
     if own is None and changed:

@@ -140,7 +140,7 @@ def _index(container: Json, token: str, path: str, op: str, *, inserting: bool =
     if isinstance(container, list):
         if inserting and token == "-":  # noqa: S105
             return len(container)
-        if not token.isdigit() or (len(token) > 1 and token[0] == "0"):
+        if not (token.isascii() and token.isdigit()) or (len(token) > 1 and token[0] == "0"):
             raise _unfit()
         position = int(token)
         if position > len(container) - (0 if inserting else 1):
@@ -165,7 +165,8 @@ def _remove(doc: Json, tokens: list[str], path: str, op: str) -> tuple[Json, Jso
     if not tokens:
         return None, doc
     parent = _get(doc, tokens[:-1], path, op)
-    return doc, parent.pop(_index(parent, tokens[-1], path, op))
+    key = _index(parent, tokens[-1], path, op)
+    return doc, parent.pop(key)
 
 
 # --- strategic merge patch --------------------------------------------------------------------------

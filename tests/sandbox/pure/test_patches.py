@@ -76,6 +76,8 @@ def test_json_patch_operations(doc: Any, ops: Any, expected: Any) -> None:
     [
         ([{"op": "remove", "path": "/x"}], 422),
         ([{"op": "replace", "path": "/x/y", "value": 1}], 422),
+        ([{"op": "remove", "path": "/a/x"}], 422),
+        ([{"op": "add", "path": "/l/\u00b2", "value": 1}], 422),
         ([{"op": "test", "path": "/a", "value": True}], 422),
         ([{"op": "add", "path": "/l/9", "value": 1}], 422),
         ([{"op": "move", "from": "/a", "path": "/a/b"}], 422),
