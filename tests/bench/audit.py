@@ -1,7 +1,10 @@
-"""The audit ingress under a steady stream of batches; ``--serve REDIS`` is the process that is measured."""
+"""The audit ingress under a steady stream of batches, and what a burst of events waits for its authors;
+``--serve REDIS`` is the process that is measured.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import signal
 import subprocess
@@ -11,23 +14,29 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
 
 from reverser.config import load_config
-from tests.auditevents import audit, event_list
+from reverser.store import AsyncStore
+from tests.auditevents import audit, event_list, seen
 from tests.bench.options import Options
 from tests.bench.processes import usage
 from tests.bench.report import Report, percentile
 from tests.e2e.operator import free_port
 from tests.valkey import running_valkey
+from watchers.authors import FactResolver
+from webhooks.evidence import facts_of
 
 BATCH = 100
 RATE = 2_000
 SECONDS = 15.0
 SENDERS = 4
+BURST = 1_000
+BURSTS = 5
+GRACE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,39 @@ def run(report: Report, folder: Path, options: Options) -> None:
     report.add("audit ingress: CPU of one event", cpu * 1e6, "us")
     grown = after.peak_mb - before.peak_mb
     report.add("audit ingress: peak memory", after.peak_mb, "MB", note=f"{grown:+.1f} MB in the run")
+    with running_valkey() as server:
+        walls, cpus = zip(*asyncio.run(_bursts(f"redis://127.0.0.1:{server.port}/0")), strict=True)
+    what = f"authors: {BURST} events at once, facts in order, slowest of {BURSTS} bursts"
+    report.add(what, max(walls), "s", bar=1.0)
+    report.add("authors: CPU of such a burst, filing the facts included", percentile(cpus, 0.5), "s")
+
+
+async def _bursts(redis_url: str) -> list[tuple[float, float]]:
+    """Wall and CPU seconds of each burst, from its first event until the last one is named."""
+    store = AsyncStore.connect(redis_url)
+    try:
+        return [await _burst(store, number) for number in range(BURSTS)]
+    finally:
+        await store.close()
+
+
+async def _burst(store: AsyncStore, burst: int) -> tuple[float, float]:
+    """All events are seen before the first fact of them is filed."""
+    resolver, loop = FactResolver(store), asyncio.get_running_loop()
+    names = [(f"u{burst}-{number}", f"o{number}") for number in range(BURST)]
+    changes = [audit("patch", "alice", uid=uid, name=name) for uid, name in names]
+    began, cpu = time.monotonic(), time.process_time()
+    events = (replace(seen(uid=uid, name=name), deadline=loop.time() + GRACE) for uid, name in names)
+    waiting = [asyncio.create_task(resolver.resolve(event)) for event in events]
+    await asyncio.sleep(0)
+    for first in range(0, BURST, BATCH):
+        facts = [fact for change in changes[first : first + BATCH] for fact in facts_of(change)]
+        await store.write_facts(facts, 60_000)
+    named = await asyncio.gather(*waiting)
+    taken = time.monotonic() - began, time.process_time() - cpu
+    assert all(found is not None and found.author.username == "alice" for found in named)
+    await resolver.close()
+    return taken
 
 
 def _stream(ingress: Ingress, seconds: float) -> list[float]:
