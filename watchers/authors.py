@@ -14,6 +14,7 @@ import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from reverser.errors import StoreUnavailable
 from reverser.factmetrics import FACTS
@@ -29,6 +30,7 @@ from watchers.evidence import (
     Result,
     Verdict,
     claim_of,
+    is_idle,
     judge,
     lead,
     slot_names,
@@ -87,6 +89,19 @@ class Clocks:
         return verdict
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An event whose author is looked for."""
+
+    event: EventFacts
+    slots: tuple[str, ...]
+    """The keys of its evidence."""
+    seen: float
+    """When its change showed up here (Unix time)."""
+    started: float
+    """The same in the event loop's time."""
+
+
 class FactResolver:
     """The resolver of one watcher; ``await close()`` ends its listening."""
 
@@ -110,16 +125,18 @@ class FactResolver:
 
     async def resolve(self, facts: EventFacts) -> Named | None:
         """The author, at the latest at the event's deadline; None when it is not certain."""
-        started = asyncio.get_running_loop().time()
-        seen = self._wall()
+        asked = Question(
+            facts, slot_names(facts), seen=self._wall(), started=asyncio.get_running_loop().time()
+        )
         self._listen()
         try:
-            verdict = await self._verdict(facts, started, seen)
+            verdict = await self._verdict(asked)
         except StoreUnavailable as error:
             log.debug("no author for %s: %s", facts.type.resource, error)
             verdict = ABSENT
-        self._record(facts, verdict, started)
-        return self._named(facts, verdict, started)
+        waited = asyncio.get_running_loop().time() - asked.started
+        self._record(asked, verdict, waited)
+        return self._named(asked, verdict, waited)
 
     async def submitter(self, request_uid: str) -> Author | None:
         """Who created a CommitRequest, as admission recorded it before the object was visible.
@@ -136,23 +153,24 @@ class FactResolver:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _named(self, event: EventFacts, verdict: Verdict, started: float) -> Named | None:
-        if verdict.author is None or verdict.fact is None:
+    def _named(self, asked: Question, verdict: Verdict, waited: float) -> Named | None:
+        author = verdict.author
+        if author is None or verdict.fact is None:
             return None
-        waited = asyncio.get_running_loop().time() - started
         self._lags.append(waited)
-        needed = min(max(LEAST_RIPE, max(self._lags) * RIPE_FACTOR), event.deadline - started)
-        return Named(verdict.author, claim_of(verdict.fact, ripe_ms=int(max(needed - waited, 0.0) * 1000)))
+        grace = asked.event.deadline - asked.started
+        needed = min(max(LEAST_RIPE, max(self._lags) * RIPE_FACTOR), grace)
+        return Named(author, claim_of(verdict.fact, ripe_ms=int(max(needed - waited, 0.0) * 1000)))
 
-    async def _verdict(self, event: EventFacts, started: float, seen: float) -> Verdict:
-        loop = asyncio.get_running_loop()
+    async def _verdict(self, asked: Question) -> Verdict:
+        loop, event = asyncio.get_running_loop(), asked.event
         kind = event.type.group_resource
         woken = asyncio.Event()
         places = [(kind, subject) for subject in subjects(event)]
         for place in places:
             self._waiters.setdefault(place, set()).add(woken)
         try:
-            verdict = await self._look(event, seen)
+            verdict = await self._look(asked)
             if verdict.final or not places or not self._coverage.worth_waiting(kind):
                 return verdict
             heard = False
@@ -161,10 +179,10 @@ class FactResolver:
                     async with asyncio.timeout(max(left - LAST_LOOK, left / 2)):
                         await woken.wait()
                 except TimeoutError:
-                    return await self._last_look(event, seen, started, heard=heard)
+                    return await self._last_look(asked, heard=heard)
                 woken.clear()
                 heard = True
-                verdict = await self._look(event, seen)
+                verdict = await self._look(asked)
                 if verdict.final:
                     return verdict
             return verdict
@@ -175,17 +193,18 @@ class FactResolver:
                 if not waiting:
                     del self._waiters[place]
 
-    async def _last_look(self, event: EventFacts, seen: float, started: float, *, heard: bool) -> Verdict:
-        verdict = await self._look(event, seen)
+    async def _last_look(self, asked: Question, *, heard: bool) -> Verdict:
+        verdict = await self._look(asked)
         if not heard and verdict.result is Result.ABSENT:
             ended = asyncio.get_running_loop().time()
-            self._coverage.in_vain(event.type.group_resource, started=started, ended=ended)
+            self._coverage.in_vain(asked.event.type.group_resource, started=asked.started, ended=ended)
         return verdict
 
-    async def _look(self, event: EventFacts, seen: float) -> Verdict:
+    async def _look(self, asked: Question) -> Verdict:
         """One look at the slots of an event, together with others that look now."""
+        event = asked.event
         future: asyncio.Future[list[Slot]] = asyncio.get_running_loop().create_future()
-        self._looks.append((slot_names(event), future))
+        self._looks.append((asked.slots, future))
         if self._looker is None or self._looker.done():
             self._looker = asyncio.create_task(self._read(), name="authors look")
         left = event.deadline - asyncio.get_running_loop().time()
@@ -198,9 +217,10 @@ class FactResolver:
         if verdict.result is not Result.ABSENT:
             self._coverage.heard(event.type.group_resource)
         carrier = verdict.fact if verdict.result in STRONG else None
-        if carrier is not None and not self._clocks.plausible(carrier, seen):
-            return WEAK
-        return verdict
+        if carrier is None:
+            return verdict
+        idle = is_idle(carrier, event) or not self._clocks.plausible(carrier, asked.seen)
+        return WEAK if idle else verdict
 
     async def _read(self) -> None:
         while self._looks:
@@ -260,13 +280,14 @@ class FactResolver:
                     del self._missed[place]
                     FACTS.labels("late").inc()
 
-    def _record(self, event: EventFacts, verdict: Verdict, started: float) -> None:
+    def _record(self, asked: Question, verdict: Verdict, waited: float) -> None:
+        event = asked.event
         labels = (str(verdict.result), *metrics.type_labels(event.type))
         metrics.RESOLUTIONS.labels(*labels).inc()
-        metrics.RESOLUTION_WAIT.labels(*labels).observe(asyncio.get_running_loop().time() - started)
+        metrics.RESOLUTION_WAIT.labels(*labels).observe(waited)
         if verdict.author is not None:
             FACTS.labels("matched").inc()
-            self._used += slot_names(event)[:2]
+            self._used += asked.slots[:2]
             if self._marker is None or self._marker.done():
                 self._marker = asyncio.create_task(self._mark(), name="authors used")
             return

@@ -10,6 +10,11 @@ The answer to a request that changes nothing carries a version that somebody els
 the change was already seen here cannot have made it. The event of the request that did make it may arrive
 later than that of a no-op, so a name that rests on such evidence is a claim: another user's request that was
 received before this one was answered contradicts it.
+
+The object itself says when each field manager last set something, to the second. A request that can only set
+fields, and whose manager has set nothing since it was received, changed nothing. What takes fields away
+leaves no such mark; it is believed where the change was seen as it happened, and not in what an interrupted
+watch brings later.
 """
 
 from __future__ import annotations
@@ -57,6 +62,7 @@ STRONG = frozenset(
 
 RIVAL_SLACK = timedelta(milliseconds=50)
 """By how much the clocks of several API servers may differ."""
+SECOND = len("2026-01-01T00:00:00")
 NEVER = "9999"
 """After every time."""
 
@@ -158,6 +164,18 @@ def claim_of(fact: Fact, *, ripe_ms: int) -> Claim | None:
         return Claim(NEVER, ripe_ms)
     whole = answered + RIVAL_SLACK
     return Claim(f"{whole:%Y-%m-%dT%H:%M:%S}.{whole.microsecond:06}000Z", ripe_ms)
+
+
+def is_idle(fact: Fact, event: EventFacts) -> bool:
+    """Whether the object shows that a request did not change it, or, in a backlog, does not show that it may
+    have. The time in an entry of managedFields is that of the API server which also timed the request.
+    """
+    if event.removal or fact.surely_wrote or fact.subresource or not (fact.manager and event.marks):
+        return False
+    received = fact.received_timestamp[:SECOND]
+    if any(manager == fact.manager and at[:SECOND] >= received for manager, at in event.marks):
+        return False
+    return fact.only_sets or event.backlog
 
 
 def lead(fact: Fact, seen: float) -> float | None:

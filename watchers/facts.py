@@ -39,6 +39,17 @@ def read_facts(obj: Mapping[str, Any]) -> RawFacts:
     )
 
 
+def read_marks(obj: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The field managers of an object itself, subresources left out, and when each last set a field."""
+    meta = obj.get("metadata")
+    entries = meta.get("managedFields") if isinstance(meta, Mapping) else None
+    return tuple(
+        (_text(entry.get("manager")), _text(entry.get("time")))
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, Mapping) and not entry.get("subresource")
+    )
+
+
 def is_end_marker(obj: Mapping[str, Any]) -> bool:
     """Whether a bookmark says that the initial state is complete."""
     meta = obj.get("metadata")

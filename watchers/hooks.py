@@ -27,6 +27,10 @@ class EventFacts:
     removal: bool
     deadline: float
     """Time of the event loop until which the answer may be waited for."""
+    marks: tuple[tuple[str, str], ...] = ()
+    """Who set fields of the object, and when each did last (RFC 3339, whole seconds); empty: not known."""
+    backlog: bool = False
+    """The watch had been interrupted: the change may be much older than the moment at which it was seen."""
 
 
 @dataclass(frozen=True, slots=True)

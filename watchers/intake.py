@@ -28,7 +28,7 @@ from reverser.store.model import (
 )
 from watchers.buffer import Item
 from watchers.defaults import Node, optional_pointers
-from watchers.facts import RawFacts, read_facts
+from watchers.facts import RawFacts, read_facts, read_marks
 from watchers.fold import Fold
 from watchers.hooks import AuthorResolver, EventFacts, Named
 from watchers.noop import NoopCache
@@ -69,7 +69,7 @@ class Intake:
     """None: attribution is off, and no event waits for an author."""
     seals: Seals
 
-    def read(self, event: WatchEvent, *, deadline: float) -> tuple[Item, Disposition]:
+    def read(self, event: WatchEvent, *, deadline: float, backlog: bool = False) -> tuple[Item, Disposition]:
         """The buffer step of an ADDED, MODIFIED or DELETED event, and what became of it."""
         facts = read_facts(event.object)
         step = Item(facts.resource_version, size=200)
@@ -88,7 +88,8 @@ class Intake:
         if removal:
             if self.cache.remove(facts.uid) and facts.uid:
                 return step, Disposition.REMOVED_BEFORE
-            return self._step(facts, operation, None, deadline, event.size), Disposition.APPLIED
+            item = self._step(event, facts, operation, None, deadline=deadline, backlog=backlog)
+            return item, Disposition.APPLIED
         try:
             projection = project(event.object)
             body = canonical(projection)
@@ -96,7 +97,9 @@ class Intake:
             return step, Disposition.MALFORMED
         if self.cache.remember(facts.uid, body) and operation is Operation.UPDATE:
             return step, Disposition.UNCHANGED
-        return self._step(facts, operation, (projection, body), deadline, event.size), Disposition.APPLIED
+        content = (projection, body)
+        item = self._step(event, facts, operation, content, deadline=deadline, backlog=backlog)
+        return item, Disposition.APPLIED
 
     def learn(self, fold: Fold) -> None:
         """A replay was appended: remember what it showed."""
@@ -110,11 +113,13 @@ class Intake:
 
     def _step(
         self,
+        event: WatchEvent,
         facts: RawFacts,
         operation: Operation,
         content: tuple[Mapping[str, Any], bytes] | None,
+        *,
         deadline: float,
-        size: int,
+        backlog: bool,
     ) -> Item:
         ref = ObjectRef(self.spec.type, facts.namespace, facts.name)
         sealing = content is not None and self.spec.sensitive
@@ -131,7 +136,7 @@ class Intake:
             if content is not None and not sealing
             else (),
         )
-        item = Item(facts.resource_version, entry, size=size + 500)
+        item = Item(facts.resource_version, entry, size=event.size + 500)
         if not sealing and self.resolver is None:
             return item
         question = EventFacts(
@@ -142,6 +147,8 @@ class Intake:
             resource_version=facts.resource_version,
             removal=operation is Operation.DELETE,
             deadline=deadline,
+            marks=read_marks(event.object),
+            backlog=backlog,
         )
         plain = content[0] if sealing and content is not None else None
         item.entry = None

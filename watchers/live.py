@@ -53,11 +53,13 @@ class Live:
         """Takes events until the stream ends; true when the server says that its history is gone.
 
         Events of a resumed stream that come without a pause are backlog: they share one deadline for their
-        authors. ``after`` skips what a list already showed.
+        authors. So do those that could not be read for a while because the buffer was full, but each of these
+        has a deadline of its own. ``after`` skips what a list already showed.
         """
         state = self._state
         loop = asyncio.get_running_loop()
         common = loop.time() + state.grace
+        backlog = resumed
         last = loop.time()
         async for event in events:
             now = loop.time()
@@ -68,20 +70,24 @@ class Live:
                 raise error
             version = read_facts(event.object).resource_version
             if event.type == "BOOKMARK":
-                resumed = False
+                resumed = backlog = False
                 self.count("bookmark", "applied")
                 await self._put(Item(version, size=100))
                 continue
-            resumed = resumed and now - last < state.timing.backlog_gap
+            backlog = backlog and now - last < state.timing.backlog_gap
+            resumed = resumed and backlog
             last = now
             if after and not_newer(version, after):
                 continue
-            item, disposition = state.intake.read(event, deadline=common if resumed else now + state.grace)
+            deadline = common if resumed else now + state.grace
+            item, disposition = state.intake.read(event, deadline=deadline, backlog=backlog)
             applied = disposition is Disposition.APPLIED
             self.count(event.type.lower(), "applied" if applied else "filtered")
             if not applied:
                 metrics.FILTERED.labels(*self._labels, disposition.value).inc()
             await self._put(item)
+            last = loop.time()
+            backlog = backlog or last - now >= state.timing.backlog_gap
         return False
 
     def count(self, kind: str, outcome: str) -> None:

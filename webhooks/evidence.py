@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
 
 from reverser.store.attribution import REMOVALS, Fact
 from webhooks.gate import request_is_known, verb_of, version_of
@@ -19,6 +20,9 @@ from webhooks.shapes import child, text
 
 COLLECTION = "deletecollection"
 CREATED = 201
+MANAGER_BYTES = 128
+UNOWNED = frozenset({"apiVersion", "kind", "metadata", "status"})
+"""What an apply may name without owning a field by it; of the metadata, all but labels and annotations."""
 UNCONDITIONAL = frozenset({"", "0"})
 """Versions that a request may name without asking for that version."""
 
@@ -90,6 +94,7 @@ def facts_of(event: Mapping[str, Any]) -> list[Fact]:
             for name, namespace, uid in _members(event, subject.namespace)
         ]
     version = _made_version(event, verb)
+    sure = _surely_wrote(event, verb)
     if not subject.name or not (subject.uid or version):
         return []
     return [
@@ -98,7 +103,9 @@ def facts_of(event: Mapping[str, Any]) -> list[Fact]:
             namespace=subject.namespace,
             uid=subject.uid,
             resource_version=version,
-            surely_wrote=_surely_wrote(event, verb),
+            surely_wrote=sure,
+            manager="" if sure else _manager(event),
+            only_sets=verb == "patch" and _only_sets(event.get("requestObject")),
             **common,
         )
     ]
@@ -112,6 +119,51 @@ def _surely_wrote(event: Mapping[str, Any], verb: str) -> bool:
         return False
     created = verb == "create" or child(event, "responseStatus").get("code") == CREATED
     return created or version_of(event, "requestObject") not in UNCONDITIONAL
+
+
+def _manager(event: Mapping[str, Any]) -> str:
+    """The field manager as an API server takes it: from the query, else from the user agent; empty where the
+    event has neither.
+    """
+    try:
+        asked = parse_qs(text(event.get("requestURI")).partition("?")[2]).get("fieldManager", [""])[0]
+    except ValueError:
+        asked = ""
+    program = "".join(filter(str.isprintable, text(event.get("userAgent")).partition("/")[0]))
+    return asked or program.encode()[:MANAGER_BYTES].decode(errors="ignore")
+
+
+def _only_sets(patch: object) -> bool:
+    """Whether a patch can do nothing but give fields a value. Nulls, directives and lists may take something
+    away, and so may an empty value, with which a server leaves a field out, and an apply of nothing but a
+    name, with which a manager gives up all that it has applied.
+    """
+    if isinstance(patch, list):
+        return all(isinstance(step, Mapping) and _step_only_sets(step) for step in patch)
+    if isinstance(patch, Mapping) and "kind" in patch and not _sets_something(patch):
+        return False
+    waiting = [patch]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, Mapping):
+            return False
+        for name, value in part.items():
+            if name.startswith("$") or not value or isinstance(value, list):
+                return False
+            if isinstance(value, Mapping):
+                waiting.append(value)
+    return True
+
+
+def _sets_something(applied: Mapping[str, Any]) -> bool:
+    meta = child(applied, "metadata")
+    return bool(applied.keys() - UNOWNED or meta.keys() & {"labels", "annotations"})
+
+
+def _step_only_sets(step: Mapping[str, Any]) -> bool:
+    value = step.get("value")
+    sets = step.get("op") in ("add", "replace") and bool(value) and not isinstance(value, Mapping | list)
+    return sets or step.get("op") == "test"
 
 
 def _made_version(event: Mapping[str, Any], verb: str) -> str:

@@ -59,6 +59,11 @@ class Fact:
     """Who acted in the author's name; kept for people, it names nobody."""
     surely_wrote: bool = False
     """The request cannot have been one that changed nothing: it made the object, or named the old version."""
+    manager: str = ""
+    """The field manager of the request: the object's managedFields say when it last set something."""
+    only_sets: bool = False
+    """If the request changed anything, it set a field, and its manager's entry has the time of it; what only
+    takes fields away leaves no such mark."""
 
     @property
     def removal(self) -> bool:
@@ -94,6 +99,7 @@ _FIELDS = {
     "received_timestamp": "requestReceivedTimestamp",
     "resource_version": "resourceVersion",
     "impersonator": "impersonator",
+    "manager": "manager",
 }
 
 
@@ -148,6 +154,8 @@ def encode(fact: Fact) -> bytes:
         value["isServiceAccount"] = True
     if fact.surely_wrote:
         value["surelyWrote"] = True
+    if fact.only_sets:
+        value["onlySets"] = True
     return orjson.dumps(value)
 
 
@@ -165,7 +173,8 @@ def decode_slot(reply: bytes | None) -> Slot:
     found = {field: text for field, text in texts.items() if isinstance(text, str)}
     if not all(found.get(field) for field in ("author", "group_resource", "name", "verb")):
         return None
-    return Fact(**found, surely_wrote=value.get("surelyWrote") is True)
+    sure, only_sets = value.get("surelyWrote") is True, value.get("onlySets") is True
+    return Fact(**found, surely_wrote=sure, only_sets=only_sets)
 
 
 def write_facts(facts: Sequence[Fact], ttl_ms: int) -> Call[int]:

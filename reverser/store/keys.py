@@ -26,7 +26,9 @@ REQUEST_PREFIX = f"{ROOT}:request:v1:"
 
 def escape(text: str) -> str:
     """Make ``text`` safe as one field of a key."""
-    return text.replace("%", "%25").replace(":", "%3A")
+    if "%" in text or ":" in text:
+        return text.replace("%", "%25").replace(":", "%3A")
+    return text
 
 
 def cursor(scope: Scope) -> str:

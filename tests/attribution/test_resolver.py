@@ -17,7 +17,7 @@ from reverser.store.model import Author, Claim
 from tests.auditevents import DEPLOYMENTS, audit, collection, deletion, seen
 from watchers.authors import LEAST_RIPE, Clocks, FactResolver
 from watchers.coverage import Coverage
-from watchers.evidence import Result, judge
+from watchers.evidence import Result, is_idle, judge
 from watchers.hooks import EventFacts, Named
 from webhooks.evidence import facts_of
 
@@ -195,6 +195,57 @@ async def test_no_op_patch_heard_first(async_store: AsyncStore) -> None:
     await async_store.client.flushall()
     await file(async_store, alice)
     assert await name(resolver, seen()) == "alice"
+    await resolver.close()
+
+
+MARKED = replace(
+    FACT, verb="patch", manager="kubectl", only_sets=True, received_timestamp="2026-01-01T10:00:05.700000000Z"
+)
+NOW, BEFORE = "2026-01-01T10:00:05Z", "2026-01-01T10:00:04Z"
+
+
+@pytest.mark.parametrize(
+    ("fact", "marks", "idle", "idle_in_backlog"),
+    [
+        (MARKED, (("kubectl", NOW),), False, False),
+        (MARKED, (("kubectl", "2026-01-01T10:00:06Z"),), False, False),
+        (MARKED, (("kubectl", BEFORE),), True, True),
+        (MARKED, (("flux", NOW),), True, True),
+        (MARKED, (("flux", NOW), ("kubectl", NOW)), False, False),
+        (MARKED, (("kubectl", ""),), True, True),
+        (MARKED, (), False, False),
+        (replace(MARKED, only_sets=False), (("kubectl", BEFORE),), False, True),
+        (replace(MARKED, only_sets=False), (("kubectl", NOW),), False, False),
+        (replace(MARKED, manager=""), (("flux", NOW),), False, False),
+        (replace(MARKED, surely_wrote=True), (("flux", NOW),), False, False),
+        (replace(MARKED, subresource="scale"), (("flux", NOW),), False, False),
+        (replace(MARKED, received_timestamp=""), (("kubectl", BEFORE),), False, False),
+    ],
+)
+def test_marks_of_field_managers(
+    fact: Fact, marks: tuple[tuple[str, str], ...], idle: bool, idle_in_backlog: bool
+) -> None:
+    """T3: who set something shows in the object. What may only have taken something away does not, and is
+    not believed where it is seen late.
+    """
+    event = replace(seen(), marks=marks)
+    assert is_idle(fact, event) is idle
+    assert is_idle(fact, replace(event, backlog=True)) is idle_in_backlog
+    assert not is_idle(fact, replace(event, removal=True))
+
+
+async def test_idle_after_an_outage(async_store: AsyncStore) -> None:
+    """T3: the event of whoever made the change is lost, and the watch was interrupted: a no-op that was sent
+    meanwhile is not named, neither at once nor later. With its own mark it is what made the change.
+    """
+    resolver = FactResolver(async_store, wall=lambda: NOON + 60)
+    idle = audit("patch", "dave", userAgent="flux/v2", received="2026-01-01T10:00:30.5Z")
+    idle["requestURI"], idle["requestObject"] = "/api/v1/namespaces/shop/configmaps/a", {"data": {"v": "2"}}
+    await file(async_store, idle)
+    event = replace(seen(), backlog=True)
+    assert await name(resolver, replace(event, marks=(("kubectl", "2026-01-01T10:00:10Z"),))) == ""
+    assert await name(resolver, replace(event, marks=(("flux", "2026-01-01T10:00:10Z"),)), grace=0.2) == ""
+    assert await name(resolver, replace(event, marks=(("flux", "2026-01-01T10:00:30Z"),))) == "dave"
     await resolver.close()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import random
+import signal
 import subprocess
 import uuid
 from collections.abc import Callable
@@ -452,3 +454,26 @@ def test_replay_is_nobodys(alone: Installation, board: Board) -> None:
     space.gone_from_git("b")
     space.in_git("c")
     assert set(authors(space)[count:]) == {COMMITTER}
+
+
+def test_idle_while_nobody_watched(alone: Installation, board: Board) -> None:
+    """T3: the watcher is away and the event of her change gets lost; who repeats it meanwhile, with the same
+    tool, is not named when the change is seen at last. What is heard of is named also then.
+    """
+    space = board.space()
+    space.base()
+    alice, bob, dave = (alone.person(user) for user in ("alice", "bob", "dave"))
+    for name in ("a", "b"):
+        bob.configmap(space, name)
+        space.in_git(name)
+    alone.relay.drop.add((space.namespace, "alice"))
+    (watcher,) = alone.operator.pids("manage.py watch")
+    os.kill(watcher, signal.SIGKILL)
+    alice.set(space, "a", "2")
+    bob.set(space, "b", "2")
+    pause(1.5)  # managedFields count whole seconds
+    dave.set(space, "a", "2")
+    for name in ("a", "b"):
+        space.in_git(name, b'v: "2"')
+    space.quiet(2)
+    assert (last_author(space, "a"), last_author(space, "b")) == (COMMITTER, derived("bob"))

@@ -200,4 +200,42 @@ async def test_what_counts_as_backlog(
         assert not await Live(state).follow(events(), resumed=resumed)
     await asyncio.gather(*(item.work for item in state.buffer._items if item.work is not None))
     assert [round(facts.deadline, 6) for facts in resolver.asked] == deadlines
+    assert [facts.backlog for facts in resolver.asked] == [
+        resumed and deadline == deadlines[0] for deadline in deadlines
+    ]
+    await watching.stop()
+
+
+async def test_what_waited_for_the_buffer(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be read while the buffer was full is seen late, until the stream pauses."""
+    steps = FakeCluster()
+    watching = Watching(redis_url, steps)
+    await watching.start()
+    assert watching.shard is not None
+    state, resolver, now = watching.shard.state, SlowResolver(), 100.0
+    state.timing = replace(state.timing, backlog_gap=0.2)
+    state.intake = replace(state.intake, resolver=resolver)
+    blocked = {1: 5.0, 2: 0.1}
+    put = state.buffer.put
+
+    async def full(item: Item) -> None:
+        nonlocal now
+        now += blocked.pop(len(resolver.asked), 0.0)
+        await put(item)
+        await asyncio.sleep(0)
+
+    async def events() -> AsyncIterator[WatchEvent]:
+        nonlocal now
+        for number, pause in enumerate((0.0, 0.0, 0.1, 0.3, 0.0)):
+            now += pause
+            steps.change("ADDED", f"x{number}")
+            yield steps.history[-1].event()
+
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as clock:
+        clock.setattr(loop, "time", lambda: now)
+        clock.setattr(state.buffer, "put", full)
+        assert not await Live(state).follow(events(), resumed=False)
+    await asyncio.gather(*(item.work for item in state.buffer._items if item.work is not None))
+    assert [facts.backlog for facts in resolver.asked] == [False, False, True, False, False]
     await watching.stop()

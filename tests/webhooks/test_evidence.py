@@ -39,6 +39,71 @@ def test_only_what_must_have_written_is_sure() -> None:
     assert not only(audit("delete", "alice", request_rv="100", code=201)).surely_wrote
 
 
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ({"data": {"v": "2"}}, True),
+        ({}, True),
+        ({"spec": {"replicas": 3, "paused": True, "template": {"metadata": {"labels": {"a": "b"}}}}}, True),
+        ({"metadata": {"labels": {"a": None}}}, False),
+        ({"data": {"v": "2", "w": None}}, False),
+        ({"spec": {"paused": False}}, False),
+        ({"spec": {"replicas": 0}}, False),
+        ({"data": {"v": ""}}, False),
+        ({"data": {}}, False),
+        ({"metadata": {"finalizers": ["a/b"]}}, False),
+        ({"data": {"$patch": "replace", "v": "2"}}, False),
+        (
+            [{"op": "test", "path": "/data/v", "value": ""}, {"op": "add", "path": "/data/v", "value": "2"}],
+            True,
+        ),
+        ([{"op": "replace", "path": "/spec/replicas", "value": 3}], True),
+        ([{"op": "replace", "path": "/spec/replicas", "value": 0}], False),
+        ([{"op": "replace", "path": "/data", "value": {"v": "2"}}], False),
+        ([{"op": "add", "path": "/spec/ports", "value": [1]}], False),
+        ([{"op": "remove", "path": "/data/v"}], False),
+        ([{"op": "copy", "from": "/data/v", "path": "/data/w"}], False),
+        ([5], False),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"v": "2"}}, True),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"b": "c"}}}, True),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}, False),
+        ("data: {v: 2}", False),
+        (None, False),
+    ],
+)
+def test_patches_that_take_nothing_away(patch: object, expected: bool) -> None:
+    """T3: what such a patch changed is marked in the object; everything else may leave no mark."""
+    assert only(audit("patch", "alice") | {"requestObject": patch}).only_sets is expected
+    assert not only(audit("update", "alice") | {"requestObject": patch}).only_sets
+
+
+def test_a_patch_as_deep_as_it_can_be() -> None:
+    """No depth of a body is too deep."""
+    deep: dict[str, Any] = {"v": "2"}
+    for _ in range(5000):
+        deep = {"spec": deep}
+    assert only(audit("patch", "alice") | {"requestObject": deep}).only_sets
+
+
+@pytest.mark.parametrize(
+    ("query", "agent", "expected"),
+    [
+        ("?fieldManager=kubectl-label&force=true", "kubectl/v1.36.1 (linux/amd64)", "kubectl-label"),
+        ("?fieldManager=my%20tool%2F1", "kubectl/v1.36.1", "my tool/1"),
+        ("?fieldManager=", "kubectl/v1.36.1", "kubectl"),
+        ("", "kube\tctl/v1", "kubectl"),
+        ("", "x" * 127 + "\u00e9", "x" * 127),
+        ("", "", ""),
+        ("", None, ""),
+    ],
+)
+def test_field_manager(query: str, agent: str | None, expected: str) -> None:
+    """What the query says, else the program in the user agent, without what cannot be printed, 128 bytes."""
+    event = audit("patch", "alice", userAgent=agent)
+    event["requestURI"] = event["requestURI"].partition("?")[0] + query
+    assert only(event).manager == expected
+
+
 def test_group_of_a_split_reference() -> None:
     """Group and version come apart or together."""
     event = audit("create", "alice", resource="deployments", group="apps")
