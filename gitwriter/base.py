@@ -60,12 +60,15 @@ def start_branch(refs: RemoteRefs, branch: str) -> str | None:
 def arrived(repository: BareRepository, remote: Remote, intent: Intent, *, branch: str, base: Base) -> bool:
     """Whether a push that was intended has reached the remote (J15), however long ago.
 
-    False for an intent that would not have moved the branch.
+    False for an intent that would not have moved the branch. While the tip is the one that it was to replace,
+    nothing built on that can be in the history: a remote that refuses for weeks costs comparisons alone.
     """
     if base.tip is None:
         return False
     if base.tip == intent.new_tip:
         return True
+    if base.tip == intent.expected_tip:
+        return False
     return repository.contains(remote, branch=branch, old=intent.new_tip, tip=base.tip)
 
 

@@ -44,18 +44,30 @@ def acquire(path: Path) -> int:
 def prepare(path: Path, url: str) -> None:
     """Make ``path`` a sound bare repository whose origin is ``url``. Raises CloneUnusable."""
     try:
-        if (path.exists() or path.is_symlink()) and not _sound(path):
+        if (path.exists() or path.is_symlink()) and not (_sound(path) and _leads_to(path, url)):
             remove(path)
         if not path.exists():
             path.mkdir(mode=0o750)
             _git(path, "init", "--quiet", "--bare", "--template=", "--initial-branch=unborn", str(path))
-        _sweep_leftovers(path)
-        if f"\turl = {url}\n" not in (path / "config").read_text(encoding="utf-8", errors="replace"):
             _git(path, "--git-dir", str(path), "config", "remote.origin.url", url)
+        _sweep_leftovers(path)
     except OSError as error:
         raise CloneUnusable(
             f"the clone {path} cannot be prepared: {error.strerror}; check space and permissions"
         ) from None
+
+
+def _leads_to(path: Path, url: str) -> bool:
+    """Give a clone that was found this origin. False where git cannot read its configuration: a power failure
+    may leave a file of the right length and no content."""
+    if f"\turl = {url}\n" in (path / "config").read_text(encoding="utf-8", errors="replace"):
+        return True
+    (path / "config.lock").unlink(missing_ok=True)
+    try:
+        _git(path, "--git-dir", str(path), "config", "remote.origin.url", url)
+    except CloneUnusable:
+        return False
+    return True
 
 
 def read_ref(path: Path, ref: str) -> str | None:

@@ -78,6 +78,16 @@ def _empty_config(path: Path) -> None:
     (path / "config").write_bytes(b"")
 
 
+def _hollow_config(path: Path) -> None:
+    config = path / "config"
+    config.write_bytes(bytes(config.stat().st_size))
+
+
+def _half_a_config(path: Path) -> None:
+    config = path / "config"
+    config.write_bytes(config.read_bytes()[:30])
+
+
 def _no_access(path: Path) -> None:
     (path / "objects").chmod(0)
 
@@ -93,6 +103,8 @@ def _no_access(path: Path) -> None:
         _locks,
         _empty_head,
         _empty_config,
+        _hollow_config,
+        _half_a_config,
         _no_access,
     ],
 )

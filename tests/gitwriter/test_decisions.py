@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gitwriter import writer
+from gitwriter.base import Base, arrived
 from gitwriter.building import Builder
 from reverser.store import keys
 from reverser.store.codec import dumps
@@ -61,6 +62,24 @@ def test_a_window_that_vanished_before_the_push_is_not_pushed(
         patch.setattr(writer, "RACE_ATTEMPTS", 1)
         world.write()
     assert world.git.tip() == ""
+
+
+def test_an_intent_on_the_tip_that_still_stands_is_told_without_git() -> None:
+    """J15, J18: a remote that refuses for weeks leaves an intent for each try; while its tip stays, none of
+    them is searched for in the history.
+    """
+
+    class Untouched:
+        def contains(self, *_arguments: Any, **_more: Any) -> bool:
+            raise AssertionError("the history was searched")
+
+    base = Base(tip="a" * 40, start="a" * 40)
+    refused, landed = (Intent("i", "a" * 40, "b" * 40, ()), Intent("i", "9" * 40, "a" * 40, ()))
+    found = [
+        arrived(Untouched(), None, intent, branch="main", base=base)  # type: ignore[arg-type]
+        for intent in (refused, landed)
+    ]
+    assert found == [False, True]
 
 
 def test_folders_inside_each_other_see_what_the_other_did(world: World) -> None:
