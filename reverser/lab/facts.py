@@ -87,6 +87,16 @@ def _no_op_update_shows(trace: Obj) -> bool:
     )
 
 
+def _timed_managers(trace: Obj) -> bool:
+    found = [
+        {entry["manager"]: int(entry["time"].strip("<second:>")) for entry in event["managers"]}
+        for event in trace["watch"]
+        if event["type"] != "BOOKMARK"
+    ]
+    set_or_taken = [{"one": 1}, {"one": 2}, {"one": 2, "two": 3}, {"one": 2, "two": 3}]
+    return found == [*set_or_taken, {"one": 2, "two": 3, "four": 4}, {"one": 2, "two": 3}]
+
+
 def _conflict(trace: Obj) -> bool:
     (event,) = _audit(trace, "update")
     return event["responseStatus"]["code"] == 409 and len(_seen(trace, "MODIFIED")) == 1
@@ -260,6 +270,12 @@ FACTS = (
         "webhooks/gate.py",
         "no-op-update",
         _no_op_update_shows,
+    ),
+    Fact(
+        "who sets a field is timed in managedFields; who takes away, repeats or gives up everything is not",
+        "watchers/evidence.py",
+        "field-managers",
+        _timed_managers,
     ),
     Fact("a conflict is audited and never watched", "webhooks/gate.py", "stale-update", _conflict),
     Fact("a dry run is audited and never watched", "webhooks/gate.py", "dry-run", _dry_run),

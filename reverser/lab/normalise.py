@@ -20,13 +20,18 @@ _OF_A_REQUEST = ("authorization.k8s.io/", "apiserver.latency.k8s.io/")
 _UIDS = frozenset({"uid", "auditID"})
 
 
-def normalise(records: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """The records of one scenario in a form that compares. ``records`` is not changed."""
+def normalise(records: Mapping[str, Any], namespace: str, *, managers: bool = False) -> dict[str, Any]:
+    """The records of one scenario in a form that compares. ``records`` is not changed.
+
+    ``managers``: watch events have a list of the object's field managers, with numbered seconds.
+    """
     versions = sorted({int(text) for text in _versions(records)})
     names: dict[str, str] = {namespace: "<namespace>"}
     ranks = {str(version): f"<rv:{number}>" for number, version in enumerate(versions, 1)}
     result = _walk(records, names, ranks, "")
     assert isinstance(result, dict)
+    if managers:
+        result["watch"] = _with_managers(result["watch"], records["watch"])
     result["audit"] = [_anonymous(event) for event in result.get("audit") or []]
     return result
 
@@ -34,6 +39,25 @@ def normalise(records: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 def _anonymous(event: dict[str, Any]) -> dict[str, Any]:
     """Whose credentials the lab had says nothing about the server; whom it acted as stays."""
     return {**event, "user": dict(_RECORDER)} if "impersonatedUser" in event else event
+
+
+def _with_managers(events: list[Any], raw: list[Any]) -> list[Any]:
+    listed = [event["object"]["metadata"].get("managedFields") or [] for event in raw]
+    seconds = sorted({entry["time"] for entries in listed for entry in entries if "time" in entry})
+    numbers = {second: f"<second:{number}>" for number, second in enumerate(seconds, 1)}
+    return [
+        event
+        | {
+            "managers": [
+                {"manager": entry["manager"], "operation": entry["operation"], "time": numbers[entry["time"]]}
+                for entry in entries
+                if "time" in entry
+            ]
+        }
+        if entries
+        else event
+        for event, entries in zip(events, listed, strict=True)
+    ]
 
 
 def _versions(value: Any) -> Iterator[str]:

@@ -245,7 +245,7 @@ async def _one(
             and (review.get("resource") or {}).get("resource") == scenario.type.resource
         ],
     }
-    return normalise(records, namespace)
+    return normalise(records, namespace, managers=scenario.managers)
 
 
 def _seen(event: Obj) -> Obj:

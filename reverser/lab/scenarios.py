@@ -28,6 +28,7 @@ GIZMO = Type("lab.configbutler.ai", "v2", "gizmos", "Gizmo")
 OLDER = "v1"
 """The version of Gizmo that is served beside the one that is stored and watched."""
 LONGEST_WAIT = 20.0
+A_SECOND = 1.1
 Obj = dict[str, Any]
 
 
@@ -120,6 +121,8 @@ class Scenario:
     type: Type = CONFIG_MAP
     needs: Capability | None = None
     definition: Mapping[str, Any] | None = None
+    managers: bool = False
+    """The watch shows the field managers too."""
 
 
 def _create(lab: Actor) -> None:
@@ -148,6 +151,26 @@ def _applied(lab: Actor) -> None:
 def _no_op(lab: Actor) -> None:
     lab.be("alice").apply("a", "v1")
     lab.be("dave").apply("a", "v1")
+
+
+def _managers(lab: Actor) -> None:
+    """Every request that sets something has a second of its own."""
+
+    def patch(manager: str, data: Obj) -> None:
+        lab.be("alice").ask("PATCH", lab.path("a"), {"data": data}, MERGE, fieldManager=manager)
+
+    body: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    made = {**body, "data": {"k": "v1", "l": "v1"}}
+    lab.be("alice").ask("POST", lab.path(), made, fieldManager="one")
+    for manager, data in (("one", {"k": "v2"}), ("two", {"m": "v1"})):
+        time.sleep(A_SECOND)
+        patch(manager, data)
+    time.sleep(A_SECOND)
+    patch("one", {"l": None})
+    patch("three", {"k": "v2"})
+    for wish in ({**body, "data": {"n": "v1"}}, body):
+        lab.be("alice").ask("PATCH", lab.path("a"), wish, APPLY, fieldManager="four")
+        time.sleep(A_SECOND)
 
 
 def _no_op_put(lab: Actor) -> None:
@@ -284,6 +307,12 @@ SCENARIOS = (
     Scenario("apply", "server-side apply, twice", _applied),
     Scenario("no-op-apply", "the same server-side apply by somebody else", _no_op),
     Scenario("no-op-update", "an update to what is there already", _no_op_put),
+    Scenario(
+        "field-managers",
+        "who sets, takes away, repeats, applies and gives up fields",
+        _managers,
+        managers=True,
+    ),
     Scenario("stale-update", "an update from an old version", _stale),
     Scenario("dry-run", "a dry-run creation and patch", _dry_run),
     Scenario("dry-run-delete", "dry-run deletions, asked for in the body", _dry_deletion),

@@ -46,6 +46,7 @@ def test_recording_again_changes_nothing(tmp_path: Path) -> None:
     """H13: a recording of the sandbox equals the shipped one, text for text."""
     names = (
         "update",
+        "field-managers",
         "delete-held",
         "delete-collection",
         "rejected",
