@@ -91,6 +91,19 @@ def test_an_authored_entry_begins_with_its_name(before: str, after: str) -> None
     check_renders(committed(made), live, root="overlays/prod")
 
 
+def test_an_authored_entry_of_a_json_kustomization_begins_with_its_name() -> None:
+    """Over lines, as the rest of it is."""
+    head = '{\n  "namespace": "shop",\n  "resources": ["../../base"]'
+    path = "overlays/prod/kustomization.yaml"
+    live = deployment("reg.lab.test:5000/till:1", replicas=7)
+    repository = {**BASE, path: head + "\n}\n"}
+    made = plan_writes(MemoryRepository(text(repository), "overlays/prod"), [live], Policy())
+    entry = (written(made)["kustomization.yaml"] or "").removeprefix(head)
+    assert "".join(entry.split()) == (
+        ',"images":[{"name":"reg.lab.test:5000/till","newTag":"1"}],"replicas":[{"name":"till","count":7}]}'
+    )
+
+
 def test_overlay_deletes_an_inherited_object_by_a_patch() -> None:
     """A deleted object of a base is deleted from the build by a patch file, once, until it lives again."""
     change = delete("Deployment", "till", "shop")

@@ -80,7 +80,8 @@ def pretty_flow(value: Any, look: Look, indent: str, step: str) -> list[str]:
     """A value as JSON-like lines; the first line has no indentation, the others stand at ``indent`` or
     deeper."""
     if look.json and isinstance(value, Mapping | list | tuple) and value:
-        lines = json.dumps(value, indent=step or "  ", ensure_ascii=False, sort_keys=True).split("\n")
+        in_order = not look.as_given
+        lines = json.dumps(value, indent=step or "  ", ensure_ascii=False, sort_keys=in_order).split("\n")
         if all(line == line.strip("\x7f\x85\u2028\u2029\ufeff") and line.isprintable() for line in lines):
             return lines[:1] + [indent + line for line in lines[1:]]
     return [inline_value(value, look)]
