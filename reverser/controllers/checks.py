@@ -20,7 +20,7 @@ from gitwriter.git.repository import list_remote
 from gitwriter.manifests import validate_placement
 from reverser.controllers.age_gate import AgeGate
 from reverser.controllers.conditions import STEADY
-from reverser.controllers.decide_provider import ProviderFindings, Step
+from reverser.controllers.decide_provider import CONNECTION_RETRY, ProviderFindings, Step
 from reverser.controllers.events import Happening
 from reverser.controllers.reconcile_provider import ProviderReport
 from reverser.controllers.reconcile_target import EncryptionReport
@@ -164,11 +164,12 @@ class Checks:
     async def _list(
         self, provider: GitProvider, access: _Access, key: str, happenings: tuple[Happening, ...]
     ) -> ProviderReport:
-        """List the refs, unless that succeeded lately with the very same access."""
+        """List the refs, unless that succeeded lately with the very same access. What forbids to push is
+        mended at the remote, where nothing tells of it: that is asked again sooner."""
         uid, now = provider.meta.uid, self._clock()
         fingerprint = (provider.meta.generation, access.versions)
         known, at, refused = self._listed.get(uid, ((), float("-inf"), ""))
-        if known == fingerprint and now - at < STEADY:
+        if known == fingerprint and now - at < (CONNECTION_RETRY if refused else STEADY):
             good = ProviderFindings(signing_public_key=key, push_refused=refused)
             return ProviderReport(good, None, happenings)
         self._listed.pop(uid, None)

@@ -69,9 +69,11 @@ def decide_provider(provider: GitProvider, findings: ProviderFindings | None) ->
         return Plan(blocked(findings.reason, findings.message), _fields(key), requeue=requeue)
     message = f"Repository connectivity validated for {provider.url}"
     conditions = done("Ready", message)
+    requeue = SECRET_STEADY if uses_secret(provider) else STEADY
     if findings.push_refused:
         conditions += (_push_refused(findings.push_refused),)
-    return Plan(conditions, _fields(key), SECRET_STEADY if uses_secret(provider) else STEADY)
+        requeue = min(requeue, CONNECTION_RETRY)
+    return Plan(conditions, _fields(key), requeue)
 
 
 def _push_refused(words: str) -> Condition:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reverser.controllers.world import TARGETS
+from reverser.controllers.decide_provider import CONNECTION_RETRY
+from reverser.controllers.world import PROVIDERS, TARGETS
 from reverser.store.keys import target_part
 from reverser.store.model import (
     PathVerdict,
@@ -22,7 +23,8 @@ from tests.git.servers import git_http
 
 
 async def test_read_only_credentials_are_told(cluster: Cluster, tmp_path: Path) -> None:
-    """Z9: Ready, but a condition and an Event say that pushing is refused; it goes when they may push."""
+    """Z9: Ready, but a condition and an Event say that pushing is refused; it goes within a minute of their
+    being let push."""
     bare(tmp_path / "origin.git")
     with git_http(tmp_path) as server:
         server.read_only = True
@@ -35,7 +37,10 @@ async def test_read_only_credentials_are_told(cluster: Cluster, tmp_path: Path) 
         assert ("Warning", "PushRefused") in await cluster.events("gp")
         assert not any("POST" in request and "receive-pack" in request for request in server.requests)
         server.read_only = False
-        cluster.secret_clock += 600
+        due = await cluster.look(PROVIDERS, "shop/gp")
+        assert due is not None
+        assert due <= CONNECTION_RETRY
+        cluster.secret_clock += CONNECTION_RETRY
         await cluster.settle()
         assert "PushPermitted" not in await cluster.conditions("GitProvider", "gp")
 
