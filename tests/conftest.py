@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -45,6 +47,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("acceptance"):
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def strict_tls() -> Iterator[None]:
+    """Python's own contexts are in every version as strict as from 3.13 on."""
+    usual = ssl.create_default_context
+
+    def strict(*args: Any, **options: Any) -> ssl.SSLContext:
+        context = usual(*args, **options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", strict)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ import urllib.request
 from reverser.trust.credentials import Tls
 from reverser.trust.memfile import MemoryFiles
 from reverser.trust.redirects import NoRedirect
+from reverser.trust.tls import client_context
 from reverser.trust.urls import RepositoryUrl, Scheme
 
 _LIMITED = (403, 429, 503)
@@ -49,7 +50,7 @@ def asked_delay(url: RepositoryUrl, *, authorization: str, tls: Tls) -> float | 
 
 
 def _context(tls: Tls, files: MemoryFiles) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=tls.ca.decode("ascii", "replace") if tls.ca else None)
+    context = client_context(ca=tls.ca)
     if tls.client_cert:
         context.load_cert_chain(files.add(tls.client_cert), files.add(tls.client_key.reveal()))
     return context

@@ -22,6 +22,7 @@ from kubernetes.config import ConfigException, load_incluster_config
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from reverser.errors import KubeUnavailable, SettingsInvalid
+from reverser.trust.tls import client_context
 
 USER_AGENT = "gitops-reverser"
 _UNREADABLE = (ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError)
@@ -81,7 +82,7 @@ class KubeConfig:
         if not self.host.startswith("https"):
             return None
         try:
-            context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
+            context = client_context(ca_file=configuration.ssl_ca_cert or "")
             if configuration.cert_file:
                 context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
         except OSError as error:

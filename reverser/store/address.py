@@ -18,6 +18,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from reverser.trust.tls import TOO_STRICT
+
 SCHEME = "redis+sentinel"
 TLS_SCHEME = "rediss+sentinel"
 SENTINEL_SCHEMES = frozenset({SCHEME, TLS_SCHEME})
@@ -98,7 +100,7 @@ def without_tls_options(url: str) -> str:
 
 
 def _tls(options: dict[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"ssl_cert_reqs": "required"}
+    found: dict[str, Any] = {"ssl_cert_reqs": "required", "ssl_exclude_verify_flags": [TOO_STRICT]}
     found |= {name: value for name, value in options.items() if name in TLS_OPTIONS}
     if "ssl_check_hostname" in found:
         found["ssl_check_hostname"] = BOOLEANS.get(found["ssl_check_hostname"].lower(), True)
@@ -153,7 +155,8 @@ def parse_sentinels(url: str) -> Sentinels | None:
     login, _, hosts = place.rpartition("@")
     username, _, password = login.partition(":")
     options, tls = _options(url), tls_options(url)
-    if not primary or not hosts or set(options) - {"db", "sentinel_password"} - set(tls or ()):
+    known = {"db", "sentinel_password"} | (set() if tls is None else TLS_OPTIONS)
+    if not primary or not hosts or set(options) - known:
         raise ValueError(HELP)
     database = options.get("db", "0")
     if not database.isdigit():

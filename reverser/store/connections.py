@@ -17,6 +17,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 
 from reverser.store.address import Sentinels, parse_sentinels
+from reverser.trust.tls import TOO_STRICT
 
 if TYPE_CHECKING:
     RedisClient = redis.Redis
@@ -41,13 +42,17 @@ class _Primary:
         return self._finder.discover_master(self.service_name)
 
 
+def _leniency(url: str) -> dict[str, Any]:
+    return {"ssl_exclude_verify_flags": [TOO_STRICT]} if url.startswith("rediss://") else {}
+
+
 def blocking_pool(url: str, **options: Any) -> redis.BlockingConnectionPool:
     """A pool for ``url`` whose callers wait for a connection. Raises ValueError for an address that cannot be
     read.
     """
     place = parse_sentinels(url)
     if place is None:
-        return redis.BlockingConnectionPool.from_url(url, **options)
+        return redis.BlockingConnectionPool.from_url(url, **options, **_leniency(url))
     finder = _Sentinel(place.hosts, sentinel_kwargs=place.sentinel_options)
     return redis.BlockingConnectionPool(  # type: ignore[no-untyped-call]
         connection_class=(
@@ -64,7 +69,7 @@ def awaiting_pool(url: str, **options: Any) -> redis.asyncio.BlockingConnectionP
     """As ``blocking_pool``, for asyncio."""
     place = parse_sentinels(url)
     if place is None:
-        return redis.asyncio.BlockingConnectionPool.from_url(url, **options)
+        return redis.asyncio.BlockingConnectionPool.from_url(url, **options, **_leniency(url))
     once = AsyncRetry(NoBackoff(), 0)
     finder = _AsyncSentinel(list(place.hosts), sentinel_kwargs={**place.sentinel_options, "retry": once})
     return redis.asyncio.BlockingConnectionPool(

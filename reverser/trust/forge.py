@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from reverser.errors import RemoteUnavailable
 from reverser.trust.redirects import NoRedirect
+from reverser.trust.tls import client_context
 
 _TIMEOUT = 20.0
 _LARGEST = 1 << 16
@@ -91,7 +92,7 @@ class _Handler(urllib.request.HTTPSHandler):
 
 def call(method: str, url: str, jwt: str, ca: bytes, *, seconds: float = _TIMEOUT) -> Answer:
     """See `Call`. Raises RemoteUnavailable where there is no whole answer within ``seconds``."""
-    context = ssl.create_default_context(cadata=ca.decode("ascii", "replace") if ca else None)
+    context = client_context(ca=ca)
     request = urllib.request.Request(  # noqa: S310 - the scheme was checked to be https
         url,
         method=method,
