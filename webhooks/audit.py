@@ -15,6 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -68,6 +69,7 @@ class AuditIngress:
         self._max_body = max_body
         self._client_names = client_names
         self._wall = wall
+        self._since = wall()
         self._told: set[str] = set()
         self._lock = threading.Lock()
 
@@ -146,7 +148,9 @@ class AuditIngress:
     def _file(self, events: Sequence[Mapping[str, Any]], facts: Sequence[Fact]) -> None:
         try:
             for start in range(0, len(facts), CHUNK_FACTS):
-                self._store.write_facts(facts[start : start + CHUNK_FACTS], self._ttl_ms)
+                self._store.write_facts(
+                    [self._dated(fact) for fact in facts[start : start + CHUNK_FACTS]], self._ttl_ms
+                )
         except StoreUnavailable:
             _count(events[0], Outcome.WRITE_ERROR)
             raise
@@ -160,7 +164,14 @@ class AuditIngress:
             _count(event, Outcome.QUEUED)
             if impersonated(event):
                 self._tell("first impersonated event recorded")
-            _measure(event, now)
+            taken = _moment(event.get("stageTimestamp"))
+            if taken is not None and taken >= self._since:
+                metrics.LAG.observe(max(0.0, now - taken))
+
+    def _dated(self, fact: Fact) -> Fact:
+        """What the API server kept and sent again while nobody listened is no measure of the stream."""
+        taken = _moment(fact.stage_timestamp)
+        return fact if taken is None or taken >= self._since else replace(fact, from_before=True)
 
     def _tell(self, what: str) -> None:
         """Logs a milestone, once."""
@@ -191,14 +202,14 @@ def _items(body: bytes) -> list[Any]:
     return items
 
 
-def _measure(event: Mapping[str, Any], now: float) -> None:
-    """Observes how long the event took to get here."""
-    stamp = timestamp(event.get("stageTimestamp"))
+def _moment(value: object) -> float | None:
+    """A time of an event as Unix time."""
+    stamp = timestamp(value)
     try:
-        moment = datetime.fromisoformat(stamp[:19]).replace(tzinfo=UTC).timestamp()
+        whole = datetime.fromisoformat(stamp[:19]).replace(tzinfo=UTC).timestamp()
     except ValueError:
-        return
-    metrics.LAG.observe(max(0.0, now - moment - float(f"0{stamp[19:29]}")))
+        return None
+    return whole + float(f"0{stamp[19:29]}")
 
 
 def _count(item: Any, outcome: Outcome) -> None:

@@ -64,6 +64,8 @@ class Fact:
     only_sets: bool = False
     """If the request changed anything, it set a field, and its manager's entry has the time of it; what only
     takes fields away leaves no such mark."""
+    from_before: bool = False
+    """It is from before the listener that took it was there: its way tells nothing of the stream's speed."""
 
     @property
     def removal(self) -> bool:
@@ -101,6 +103,7 @@ _FIELDS = {
     "impersonator": "impersonator",
     "manager": "manager",
 }
+_FLAGS = {"surely_wrote": "surelyWrote", "only_sets": "onlySets", "from_before": "fromBefore"}
 
 
 def exact_key(group_resource: str, uid: str, resource_version: str) -> str:
@@ -152,10 +155,7 @@ def encode(fact: Fact) -> bytes:
     value: dict[str, Any] = {name: text for field, name in _FIELDS.items() if (text := getattr(fact, field))}
     if fact.is_service_account:
         value["isServiceAccount"] = True
-    if fact.surely_wrote:
-        value["surelyWrote"] = True
-    if fact.only_sets:
-        value["onlySets"] = True
+    value.update({name: True for field, name in _FLAGS.items() if getattr(fact, field)})
     return orjson.dumps(value)
 
 
@@ -173,8 +173,8 @@ def decode_slot(reply: bytes | None) -> Slot:
     found = {field: text for field, text in texts.items() if isinstance(text, str)}
     if not all(found.get(field) for field in ("author", "group_resource", "name", "verb")):
         return None
-    sure, only_sets = value.get("surelyWrote") is True, value.get("onlySets") is True
-    return Fact(**found, surely_wrote=sure, only_sets=only_sets)
+    sure, only_sets, before = (value.get(name) is True for name in _FLAGS.values())
+    return Fact(**found, surely_wrote=sure, only_sets=only_sets, from_before=before)
 
 
 def write_facts(facts: Sequence[Fact], ttl_ms: int) -> Call[int]:

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import orjson
 import pytest
 import yaml
 
@@ -22,7 +22,7 @@ from reverser.controllers.doctor.cluster import (
     missing_parts,
     needs,
 )
-from reverser.controllers.doctor.data import audit_lags, judge_lag
+from reverser.controllers.doctor.data import NEWEST_FACTS, audit_lags, judge_lag
 from reverser.controllers.doctor.examine import examine
 from reverser.controllers.doctor.findings import Finding, Level, exit_code, good, note, problem, render
 from reverser.controllers.doctor.remotes import check_target
@@ -33,6 +33,8 @@ from reverser.management import roles
 from reverser.management.roles import Grant
 from reverser.sandbox.thread import SandboxServer
 from reverser.store import Store
+from reverser.store.attribution import Fact as AuditFact
+from reverser.store.attribution import encode
 from tests.controllers.builders import provider, target
 from tests.controllers.cluster import CRD_DIR, CRDS
 from watchers.discovery import Resource
@@ -176,13 +178,31 @@ def test_audit_lag_against_the_grace(lags: list[float], level: Level) -> None:
 
 
 def test_audit_lag_is_read_from_what_is_there(store: Store) -> None:
-    """Arrival is told from the remaining time to live; odd values are skipped."""
-    fact = {"author": "alice", "stageTimestamp": "2031-01-01T00:00:00.123456789Z"}
+    """Arrival is told from the remaining time to live; odd values are skipped, and what was sent again after
+    nobody had listened."""
+    fact = AuditFact(
+        "configmaps", "a", "alice", "patch", uid="u", stage_timestamp="2031-01-01T00:00:00.123456789Z"
+    )
+    late = replace(fact, stage_timestamp="2030-12-31T23:50:00.000000000Z", from_before=True)
     staged = 1_924_992_000_123
-    store.client.set("gitops-reverser:author:v1:audit:configmaps:object:u:1", orjson.dumps(fact), px=800_000)
-    store.client.set("gitops-reverser:author:v1:audit:configmaps:object:u:2", b"odd", px=800_000)
+    for number, value in enumerate((encode(fact), encode(late), b"odd", b'{"conflict":true}')):
+        store.client.set(f"gitops-reverser:author:v1:audit:configmaps:object:u:{number}", value, px=800_000)
     (lag,) = audit_lags(store, ttl=900.0, now_ms=staged + 102_000)
     assert lag == pytest.approx(2.0, abs=0.5)
+
+
+def test_audit_lag_is_that_of_the_newest(store: Store) -> None:
+    """Whoever shortens the batches is not told of the slow ones of the last quarter of an hour."""
+    new, old = "2031-01-01T00:00:00", "2030-12-31T23:55:00"
+    for number in range(NEWEST_FACTS + 50):
+        stamp, left = (new, 800_000) if number < NEWEST_FACTS else (old, 530_000)
+        fact = AuditFact("configmaps", "a", "alice", "patch", uid="u", stage_timestamp=f"{stamp}.000000000Z")
+        store.client.set(
+            f"gitops-reverser:author:v1:audit:configmaps:object:u:{number}", encode(fact), px=left
+        )
+    lags = audit_lags(store, ttl=900.0, now_ms=1_924_992_000_000 + 102_000)
+    assert len(lags) == NEWEST_FACTS
+    assert lags[-1] == pytest.approx(2.0, abs=1.0)
 
 
 @pytest.fixture

@@ -356,13 +356,22 @@ def test_one_shot_information(app: AuditIngress, caplog: pytest.LogCaptureFixtur
 
 
 def test_lag_is_measured(memory: Memory) -> None:
-    """The lag of the stream is known, so that a grace that is too short can be told."""
-    app = AuditIngress(memory, ttl_ms=900_000, max_body=10**6, wall=lambda: 1767261603.5)
+    """The lag of the stream is known, so that a grace that is too short can be told. What the API server kept
+    while nobody listened is no part of it.
+    """
+    clock = iter([1767261600.0, 1767261603.5, 1767261603.5, 1767261603.5])
+    app = AuditIngress(memory, ttl_ms=900_000, max_body=10**6, wall=lambda: next(clock))
     name = "gitopsreverser_audit_lag_seconds_sum"
     before = REGISTRY.get_sample_value(name) or 0.0
     call(app, event_list(audit("create", "alice", stage="2026-01-01T10:00:00.250000Z")))
-    call(app, event_list(audit("create", "alice", stage="no time")))
+    call(app, event_list(audit("create", "bob", stage="2026-01-01T09:59:30.250000Z")))
+    call(app, event_list(audit("create", "carol", stage="no time")))
     assert (REGISTRY.get_sample_value(name) or 0.0) - before == 3.25
+    assert [(fact.author, fact.from_before) for fact in memory.facts] == [
+        ("alice", False),
+        ("bob", True),
+        ("carol", False),
+    ]
 
 
 def test_many_senders_at_once(redis_url: str) -> None:
