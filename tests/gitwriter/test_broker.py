@@ -7,7 +7,7 @@ from typing import Any
 
 from kombu import Connection
 
-import reverser.celery  # noqa: F401 - what it sets is tested
+import reverser.celery
 
 
 def test_a_lost_connection_with_an_unacknowledged_hint_closes_quietly(redis_url: str) -> None:
@@ -22,3 +22,11 @@ def test_a_lost_connection_with_an_unacknowledged_hint_closes_quietly(redis_url:
         assert taken.payload == "write"
         transport.client = None
         channel.close()
+
+
+def test_a_hint_is_taken_before_it_is_worked_on() -> None:
+    """J10, pain 117: a write that outlasts the broker's visibility timeout is not delivered a second time."""
+    conf = reverser.celery.app.conf
+    assert not conf.task_acks_late
+    assert not any(task.acks_late for task in reverser.celery.app.tasks.values())
+    assert conf.worker_prefetch_multiplier == 1

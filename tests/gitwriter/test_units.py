@@ -108,6 +108,35 @@ def test_what_is_sealed_for_earlier_recipients_is_left_out() -> None:
     assert [(item.ref.name, item.scope) for item in found.dropped] == [("old", events[0].scope)]
 
 
+def test_a_replay_sealed_for_earlier_recipients_is_left_out() -> None:
+    """J20, pain 115: also of a replay only what the present recipients can read is written, and what is left
+    out counts as there: it is not swept.
+    """
+    secrets = TypeRef("", "v1", "secrets", "Secret", True)
+    sweep = SweepEntry(
+        target=TargetRef("u", "shop", "gt"),
+        scope=Scope("u", "secrets", "shop"),
+        type=secrets,
+        resource_version="9",
+        replay_id="r",
+        count=2,
+        wanted=0,
+        fingerprint="f",
+        operations=frozenset(ALL_OPERATIONS),
+    )
+    staged = [
+        StagedObject(
+            "shop", name, Presence.FULL, b"s", sealed=True, sensitive=True, recipients_generation=number
+        )
+        for name, number in (("old", 1), ("new", 2))
+    ]
+    found = sweep_work(sweep, [staged], prune=PruneMode.ALWAYS, digests=lambda _fields: {}, generation=2)
+    assert [change.name for change in found.changes if isinstance(change, Upsert)] == ["new"]
+    assert [item.ref.name for item in found.dropped] == ["old"]
+    (swept,) = [change for change in found.changes if isinstance(change, Sweep)]
+    assert ("shop", "old") in swept.present
+
+
 @pytest.mark.parametrize(
     ("refs", "start"),
     [

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pyrage
 import pytest
 
@@ -19,12 +20,22 @@ from reverser.kinds.model import GitTarget
 from reverser.kinds.parse import parse_git_target
 from reverser.store import AsyncStore
 from reverser.store.keys import target_part
-from reverser.store.model import ObjectRef, Scope, TargetRef, TypeRef
+from reverser.store.model import (
+    ALL_OPERATIONS,
+    DigestRecord,
+    ObjectRef,
+    Presence,
+    Scope,
+    TargetRef,
+    TypeRef,
+)
 from reverser.trust.child import ChildFailed, ChildTimeout
 from watchers.clustersealer import ClusterSealer
+from watchers.fold import Folded
 from watchers.hooks import Unsealed
 from watchers.sanitize import canonical
 from watchers.sealing import Seals
+from watchers.table import ShardSpec
 
 from .conftest import Bench, Cluster, eventually
 
@@ -312,6 +323,25 @@ def test_pauses_between_tries() -> None:
     assert moments == [10, 30, 70, 150, 310, 610, 910]
     seals.reported.clear()
     assert seals.due([shop], now=5000.0, first=10.0, most=300.0) == []
+
+
+@pytest.mark.parametrize(("generation", "sent"), [(1, Presence.FULL), (2, Presence.DIGEST)])
+async def test_a_digest_stands_for_the_recipients_of_its_time(generation: int, sent: Presence) -> None:
+    """J20, pain 115: unchanged content is sealed anew for a changed set of recipients, and only then."""
+    ref = ObjectRef(TypeRef("", "v1", "secrets", "Secret", True), "shop", "safe")
+    body = canonical({"kind": "Secret", "data": {"pin": "MQ=="}})
+    sealer = FakeSealer()
+    written = DigestRecord(await sealer.digest("u", ref, orjson.loads(body)), "blob", generation)
+
+    class Settled:
+        async def read_digests(self, uid: str, fields: list[str]) -> dict[str, DigestRecord]:
+            return dict.fromkeys(fields, written)
+
+    seals = Seals(Settled(), sealer, TargetRef("u", "shop", "gt"), ("r1", "r2"), 2)  # type: ignore[arg-type]
+    spec = ShardSpec(Scope("u", "secrets", "shop"), ref.type, ALL_OPERATIONS, sensitive=True)
+    (staged,), refused = await seals.stage(spec, [Folded("shop", "safe", Presence.FULL, body)])
+    assert (staged.presence, staged.recipients_generation, refused) == (sent, 2, [])
+    assert staged.body == (b"sealed safe for r1,r2" if sent is Presence.FULL else b"")
 
 
 async def test_the_key_of_a_target_is_not_written_into_it() -> None:
