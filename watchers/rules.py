@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
 
 from reverser.kinds.model import Rule, WatchRule
 from reverser.store.model import ALL_OPERATIONS, Operation
@@ -134,6 +136,8 @@ def _rank(record: TypeRecord, watched: str | None) -> tuple[bool, bool, bool, tu
     )
 
 
+_ALIKE = 0.85
+"""How much of two names agrees where one is probably a slip of the other."""
 _VERSION = re.compile(r"^v(\d+)(?:(alpha|beta)(\d+))?$")
 _STAGES = {None: 3, "beta": 2, "alpha": 1}
 
@@ -162,8 +166,14 @@ class _Filtered:
     """What was probably meant, where nothing has that name."""
 
 
+@lru_cache(maxsize=512)
+def _alike(selector: str, served: frozenset[str]) -> list[str]:
+    return sorted(get_close_matches(selector, sorted(served), n=2, cutoff=_ALIKE))
+
+
 def _meant(selector: str, registry: Registry) -> str:
-    """The plural of a type that is named by its kind, singular, short name or with its group."""
+    """The plural of a type that is named by its kind, singular, short name or with its group, else those that
+    are spelt almost alike."""
     plurals = sorted(
         {
             resource.resource
@@ -172,6 +182,8 @@ def _meant(selector: str, registry: Registry) -> str:
             or any(selector == name.lower() for name in resource.names)
         }
     )
+    if not plurals:
+        plurals = _alike(selector, frozenset(record.resource.resource for record in registry.live))
     return f"; did you mean {' or '.join(plurals)}?" if plurals else ""
 
 

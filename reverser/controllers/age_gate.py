@@ -13,12 +13,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from reverser.controllers.conditions import FALSE, SECRET_BLOCKED, SECRET_STEADY, STEADY, TRUE
-from reverser.controllers.decide_target import NOT_REQUIRED, Finding
+from reverser.controllers.decide_target import NOT_REQUIRED, SWITCHED_OFF, Finding
 from reverser.controllers.events import Happening
 from reverser.controllers.reconcile_target import EncryptionReport
 from reverser.controllers.secret_door import SecretDoor, StoredSecret
 from reverser.errors import ConfigInvalid, KubeForbidden, KubeInvalid, KubeNotFound, SecretMissing
-from reverser.kinds.model import GitTarget
+from reverser.kinds.model import Encryption, GitTarget
 from reverser.trust.age import (
     BACKUP_ANNOTATION,
     BACKUP_VALUE,
@@ -56,7 +56,8 @@ class AgeGate:
         which is reconciled often (while its streams start) does not read its Secret as often.
         """
         if not target.encryption.enabled:
-            return EncryptionReport(NOT_REQUIRED)
+            switched_off = target.encryption != Encryption()
+            return EncryptionReport(SWITCHED_OFF if switched_off else NOT_REQUIRED)
         uid, now = target.meta.uid, self._clock()
         generation, finding, until = self._known.get(uid, (-1, NOT_REQUIRED, now))
         if generation == target.meta.generation and now < until:

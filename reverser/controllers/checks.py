@@ -179,9 +179,11 @@ class Checks:
             named = SecretMalformed(f"Secret '{provider.secret_name}' malformed: {error}")
             return _stopped(Step.CREDENTIALS, named, key, happenings)
         except (TransientError, StalledError) as error:
-            secret = f", Secret '{provider.secret_name}'" if provider.secret_name else ""
+            secret = (
+                f"Secret '{provider.secret_name}'" if provider.secret_name else "spec.secretRef (not set)"
+            )
             said = str(error).rstrip(".")
-            message = f"Failed to connect to repository: {said}; check spec.url{secret} and the network"
+            message = f"Failed to connect to repository: {said}; check spec.url, {secret} and the network"
             failed = ProviderFindings(Step.CONNECTION, "ConnectionFailed", message, key)
             return ProviderReport(failed, None, happenings)
         refused = await self._remotes.run(partial(_push_refused, access.remote))

@@ -55,6 +55,11 @@ class Finding:
 
 
 NOT_REQUIRED = Finding(TRUE, "NotRequired", "encryption is not enabled")
+SWITCHED_OFF = Finding(
+    TRUE,
+    "NotRequired",
+    "encryption is not enabled: what spec.encryption says has no effect until age.enabled is true",
+)
 
 
 SHOWN_SKIPS = 5

@@ -22,6 +22,7 @@ from reverser.kube.paths import core_path
 
 COMPONENT = "gitops-reverser"
 _log = logging.getLogger(__name__)
+_GATES = ("Validated", "EncryptionConfigured")
 _BAD = {
     READY: FALSE,
     STALLED: TRUE,
@@ -72,7 +73,19 @@ def transitions(
             continue
         if kind not in (READY, STALLED) and bad not in (now, was):
             continue
-        yield Happening(str(item["reason"]), str(item["message"]), warning=now == bad and kind != READY)
+        message = str(item["message"])
+        if kind == STALLED and now == TRUE:
+            message = _with_the_cause(message, new)
+        yield Happening(str(item["reason"]), message, warning=now == bad and kind != READY)
+
+
+def _with_the_cause(message: str, conditions: Mapping[str, Mapping[str, Any]]) -> str:
+    """The message of a block, and what the gate behind it says: an Event is read without the conditions."""
+    for gate in _GATES:
+        words = str(conditions.get(gate, {}).get("message", ""))
+        if conditions.get(gate, {}).get("status") == FALSE and words not in message:
+            return f"{message}: {words}"
+    return message
 
 
 class Recorder:

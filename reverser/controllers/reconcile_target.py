@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from reverser.controllers.decide_target import (
@@ -231,7 +231,12 @@ class TargetReconciler:
         return [claim for found in resolutions if found is not None for claim in found.claims]
 
     async def _streams(self, target: GitTarget, claims: list[Claimed] | None) -> Streams:
-        return roll_up((await self._store.read_streams(target.meta.uid)).values(), claims)
+        streams = roll_up((await self._store.read_streams(target.meta.uid)).values(), claims)
+        if claims is None or streams.reason != "NoResolvedTypes":
+            return streams
+        named = self._world.rules_of(target)
+        do = "ResourcesResolved of its rules says why" if named else "no rule names this target: create one"
+        return replace(streams, message=f"{streams.message}; {do}")
 
     async def _release_holds(self, target: GitTarget) -> None:
         """Let go what the annotation names (J23); an id that holds nothing (any more) is ignored."""

@@ -155,7 +155,9 @@ def _wording(
         denied = sorted(key for key, (reason, _) in reasons.items() if reason == WATCH_NOT_PERMITTED)
         detail = reasons[denied[0] if denied else min(reasons)][1]
         message = "; ".join(parts) + (f": {detail}" if detail else "")
-        return (WATCH_NOT_PERMITTED if denied else WATCH_ERROR), message
+        if denied:
+            return WATCH_NOT_PERMITTED, f"{message}; grant list and watch: manage.py rbac --for-rules"
+        return WATCH_ERROR, message
     if replaying:
         return "Replaying", "; ".join(parts)
     if summary.startswith("0/"):

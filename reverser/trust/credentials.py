@@ -187,8 +187,10 @@ def _login(reader: _Reader, *, tls: Tls, url: RepositoryUrl) -> Login:
         return Bearer(SecretValue(token.encode()))
     if url.web and (tls.client_cert or (tls.ca and not password)):
         return None
+    held = ", ".join(sorted(reader.data)[:10]) or "nothing"
     raise reader.malformed(
-        "does not contain valid authentication data (an SSH private key, username/password, or bearerToken)"
+        "does not contain valid authentication data (an SSH private key, username/password, or bearerToken); "
+        f"it holds {held}"
     )
 
 

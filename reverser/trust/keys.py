@@ -35,12 +35,14 @@ def load_private_key(
     passphrase for a key that has none (unless ignored), or a type SSH does not know."""
     text = pem.replace(b"\r\n", b"\n").strip() + b"\n"
     if not _BEGIN.match(text):
-        raise KeyUnusable("is not a PEM private key")
+        raise KeyUnusable(
+            "is not a PEM private key; it is the whole file that begins with -----BEGIN, encoded once"
+        )
     try:
         key = _checked(_load(text, None))
     except TypeError:  # raised for an encrypted key without a passphrase
         if not passphrase:
-            raise KeyUnusable("is encrypted, and there is no passphrase") from None
+            raise KeyUnusable("is encrypted, and there is no passphrase; add it to the Secret") from None
     else:
         if passphrase and not ignore_needless_passphrase:
             raise KeyUnusable("is not encrypted, but a passphrase is given: remove the passphrase")
@@ -58,7 +60,7 @@ def _load(text: bytes, passphrase: bytes | None) -> object:
     except UnsupportedAlgorithm:
         raise KeyUnusable("uses a cipher or key type that is not supported") from None
     except ValueError:
-        raise KeyUnusable("is damaged") from None
+        raise KeyUnusable("is damaged; copy the whole file again, to its last line") from None
 
 
 def _checked(key: object) -> PrivateKey:

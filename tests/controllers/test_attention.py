@@ -45,6 +45,24 @@ async def test_read_only_credentials_are_told(cluster: Cluster, tmp_path: Path) 
         assert "PushPermitted" not in await cluster.conditions("GitProvider", "gp")
 
 
+async def test_a_target_that_nothing_is_watched_for_says_what_is_missing(cluster: Cluster, url: str) -> None:
+    """No rule at all, or rules that select nothing: two things to do."""
+    await cluster.apply("GitProvider", "gp", {"url": url, **BASE})
+    spec = {"providerRef": {"name": "gp"}, "branch": "main", "path": "live"}
+    off = {"provider": "sops", "age": {"recipients": {"publicKeys": ["age1x"]}}}
+    await cluster.apply("GitTarget", "gt", {**spec, "encryption": off})
+    await cluster.settle()
+    assert (await cluster.message("GitTarget", "gt", "StreamsRunning")).endswith(
+        "no resolved resource types; no rule names this target: create one"
+    )
+    assert "age.enabled" in await cluster.message("GitTarget", "gt", "EncryptionConfigured")
+    await cluster.apply("WatchRule", "wr", {"targetRef": {"name": "gt"}, "rules": [{"resources": ["nope"]}]})
+    await cluster.settle()
+    assert (await cluster.message("GitTarget", "gt", "StreamsRunning")).endswith(
+        "ResourcesResolved of its rules says why"
+    )
+
+
 async def test_remarks_on_a_folder_are_told_once(cluster: Cluster, url: str) -> None:
     """Z5, Z18: the folder stays accepted; message and one Event name what needs attention."""
     await base(cluster, url)

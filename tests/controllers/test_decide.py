@@ -255,6 +255,11 @@ def test_stream_messages(states: dict[str, str], reason: str, message: str) -> N
     assert (streams.reason, streams.message) == (reason, message)
 
 
+def test_a_missing_right_says_how_to_grant_it() -> None:
+    """C31: the words of the API server, and the command that prints what is to be applied."""
+    assert DENIED.message.endswith("; grant list and watch: manage.py rbac --for-rules")
+
+
 def test_a_type_counts_once_at_its_worst_state() -> None:
     """Sheet 2.3: two namespaces of one type are one type; a claimed type without a record replays."""
     records = [

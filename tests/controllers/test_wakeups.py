@@ -145,6 +145,16 @@ def test_every_transition_of_ready_and_stalled_makes_one_event(shapes: list[str]
         assert len(events) == int(before != after)
 
 
+def test_the_event_of_a_closed_gate_says_why() -> None:
+    """An Event is read alone: it holds the words of the gate that is closed."""
+    closed = (
+        *blocked("ValidationFailed", "Validated gate failed: BranchNotAllowed"),
+        condition("Validated", "False", "BranchNotAllowed", "branch 'dev' matches none; add a pattern"),
+    )
+    (told,) = transitions([], new_status({}, Plan(closed), generation=1, now="t")["conditions"])  # type: ignore[index]
+    assert told.message == "Validated gate failed: BranchNotAllowed: branch 'dev' matches none; add a pattern"
+
+
 def test_push_failures_make_events() -> None:
     """B20: failing and recovering are told; nothing pushed yet is not."""
 

@@ -71,7 +71,8 @@ def test_passphrases(entry: str, other: str) -> None:
         ({"username": b"u"}, "contains username but no password for HTTP basic auth"),
         ({"username": b"u", "bearerToken": b"t"}, "contains username but no password for HTTP basic auth"),
         ({"password": b"p"}, "does not contain valid authentication data"),
-        ({}, "does not contain valid authentication data"),
+        ({"token": b"CANARY", "user": b"u"}, "or bearerToken); it holds token, user"),
+        ({}, "or bearerToken); it holds nothing"),
         ({"bearerToken": b"a\nb"}, "'bearerToken' must not contain line breaks"),
         ({"username": b"a:b", "password": b"p"}, "'username' must not contain ':'"),
         ({"username": b"\xff", "password": b"p"}, "'username' is not UTF-8"),
@@ -100,12 +101,15 @@ def test_malformed_https_secrets(data: dict[str, bytes], words: str) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"identity": LOCKED}, "'identity': is encrypted, and there is no passphrase"),
+        ({"identity": LOCKED}, "'identity': is encrypted, and there is no passphrase; add it"),
         ({"identity": LOCKED, "password": b"wrong-CANARY"}, "cannot be decrypted"),
-        ({"ssh-privatekey": b"not a key CANARY"}, "'ssh-privatekey': is not a PEM private key"),
+        (
+            {"ssh-privatekey": b"not a key CANARY"},
+            "'ssh-privatekey': is not a PEM private key; it is the whole",
+        ),
         (
             {"identity": PLAIN[:100] + b"\n-----END OPENSSH PRIVATE KEY-----\n"},
-            "'identity': is damaged",
+            "'identity': is damaged; copy the whole file again",
         ),
         ({"username": b"u", "password": b"p"}, "spec.url is an ssh URL, but the Secret holds no SSH"),
     ],

@@ -356,6 +356,7 @@ def test_runtime_types_are_not_followed_by_a_rule_for_everything(group: str, res
         ({"resources": ("ConfigMap",)}, "NotServed", "configmap; did you mean configmaps?"),
         ({"resources": ("deployments.apps",)}, "NotServed", "did you mean deployments?"),
         ({"resources": ("Widget",)}, "NotServed", "did you mean widgets?"),
+        ({"resources": ("confgmaps",)}, "NotServed", "named confgmaps; did you mean configmaps?"),
         ({"resources": ("configmaps",), "api_groups": ("core",)}, "GroupMismatch", 'core (written "")'),
         ({"resources": ("configmaps",), "api_versions": ("v2",)}, "VersionMismatch", "v1"),
         ({"cluster": True, "resources": ("configmaps",), "scope": "Cluster"}, "ScopeMismatch", "Namespaced"),
