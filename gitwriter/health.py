@@ -10,12 +10,12 @@ import logging
 import random
 import time
 
-from gitwriter import metrics
 from gitwriter.backoff import transient_delay
 from gitwriter.memory import BranchMemory
+from reverser.backlog import show_backlog
 from reverser.errors import StalledError, TransientError
 from reverser.store import Store
-from reverser.store.model import BranchHealth, BranchRecord
+from reverser.store.model import Backlog, BranchHealth, BranchRecord
 
 logger = logging.getLogger(__name__)
 
@@ -84,10 +84,7 @@ class HealthRecorder:
 
     def report(self, now: int) -> BranchRecord:
         """Set the gauges of the branch. Returns its record, which they were taken from."""
-        labels = metrics.branch_labels(self._branch)
         record = self._store.read_branch(self._branch)
-        metrics.QUEUE_DEPTH.labels(*labels).set(record.entries)
         oldest = int(self._memory.listed[0].split("-")[0]) if self._memory.listed and record.entries else now
-        age = max(now - oldest, 0) / 1000
-        metrics.OLDEST_UNPUSHED.labels(*labels).set(age)
+        show_backlog(self._branch, Backlog(record.entries, max(now - oldest, 0)))
         return record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Histogram
 
 from reverser.store.model import BranchKey
 
@@ -21,18 +21,6 @@ PUSH_SECONDS = Histogram(
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
 WINDOWS = Counter("gitopsreverser_windows", "Closed windows by reason", (*_BRANCH, "reason"))
-QUEUE_DEPTH = Gauge(
-    "gitopsreverser_branch_worker_queue_depth",
-    "Journal entries that are not settled",
-    _BRANCH,
-    multiprocess_mode="livemostrecent",
-)
-OLDEST_UNPUSHED = Gauge(
-    "gitopsreverser_branch_oldest_unpushed_seconds",
-    "Age of the oldest journal entry that is not settled",
-    _BRANCH,
-    multiprocess_mode="livemostrecent",
-)
 SWEPT = Counter("gitopsreverser_resync_sweep_deletes", "Documents removed by sweeps", _TYPE)
 KEPT = Counter(
     "gitopsreverser_prune_retained_documents",

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
 from typing import Any
 
 from celery import Celery, signals
 from celery.apps.worker import install_worker_term_handler  # type: ignore[attr-defined]
 from celery.beat import SchedulingError
-from celery.exceptions import SecurityWarning
+from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
+from django.conf import settings
+from django.db.utils import DatabaseError
 from kombu.transport.virtual import Channel
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reverser.settings")
 
 from reverser.dispatch import DispatchStep, WatchdogStep
+from reverser.errors import SettingsInvalid
 from reverser.sparing import Sparing
 from reverser.trust.coredump import forbid_core_dumps
 
@@ -29,8 +33,10 @@ logger = logging.getLogger(__name__)
 
 # Tasks carry three names and no pickles, so running as root in a container is safe.
 warnings.filterwarnings("ignore", category=SecurityWarning)
+# Each lost connection would tell of a setting that does not concern tasks which may be repeated.
+warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
 
-_UNSENT = Sparing(lines=2, seconds=60)
+_OUTAGE = Sparing(lines=2, seconds=60)
 _CHATTY = ("celery.apps.worker", "celery.worker.consumer", "celery.bootsteps", "celery.beat")
 
 forbid_core_dumps()
@@ -39,6 +45,18 @@ forbid_core_dumps()
 # the whole worker with an AttributeError.
 Channel.do_restore = False
 
+
+def _check_settings() -> None:
+    """Say what is wrong with the settings as ``manage.py`` does, not by a stack of Celery's command line."""
+    try:
+        _ = settings.CONFIG
+    except SettingsInvalid as error:
+        for problem in error.problems:
+            sys.stderr.write(f"error: {problem}\n")
+        sys.exit(2)
+
+
+_check_settings()
 app = Celery("reverser")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["reverser", "gitwriter"])
@@ -87,7 +105,8 @@ def _keep_logging(**_arguments: Any) -> None:
         for name in _CHATTY:
             logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("celery.app.trace").addFilter(_once)
-    logging.getLogger("celery.beat").addFilter(_in_one_line)
+    for name in ("celery.beat", "django_celery_beat.schedulers"):
+        logging.getLogger(name).addFilter(_in_one_line)
 
 
 def _once(record: logging.LogRecord) -> bool:
@@ -97,15 +116,15 @@ def _once(record: logging.LogRecord) -> bool:
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """A task that beat could not send is one line, and seldom: Celery logs two stacks at each attempt, and an
-    outage of Redis is an attempt each few seconds.
+    """What beat cannot do during an outage is one line, and seldom: Celery logs stacks at each attempt, each
+    few seconds where Redis is away and each second where the database is.
     """
     cause = record.args[0] if isinstance(record.args, tuple) and record.args else None
-    if not isinstance(cause, SchedulingError):
+    if isinstance(cause, SchedulingError):
+        text = "%s; it is sent again when its time comes"
+    elif isinstance(cause, DatabaseError):
+        text = "the schedule cannot be read, the one that is known goes on: %s"
+    else:
         return True
-    record.msg, record.args, record.exc_info = (
-        "%s; it is sent again when its time comes",
-        (str(cause).rstrip("."),),
-        None,
-    )
-    return _UNSENT.left("") > 0
+    record.msg, record.args, record.exc_info = text, (str(cause).rstrip("."),), None
+    return _OUTAGE.left(text) > 0

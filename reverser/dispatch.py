@@ -15,16 +15,17 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from celery import bootsteps
 from kombu import Connection, Exchange, Queue
 from kombu.exceptions import OperationalError
 
+from reverser.backlog import Backlogs
 from reverser.errors import TransientError
 from reverser.store import Hints
-from reverser.store.model import BranchKey
+from reverser.store.model import Backlog, BranchKey
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ class DueStore(Protocol):
     """The part of the store that the dispatcher uses."""
 
     def known_branches(self) -> list[BranchKey]: ...
+
+    def read_backlogs(self, branches: Sequence[BranchKey]) -> dict[BranchKey, Backlog]: ...
 
     def claim_due(self, limit: int, lease_ms: int) -> list[BranchKey]: ...
 
@@ -142,6 +145,7 @@ class DispatchStep(_Loop):
     """Claims due branches and publishes their tasks (J10)."""
 
     label = "dispatcher"
+    _backlogs = Backlogs()
 
     def _run(self, consumer: Any, stop: threading.Event) -> None:
         from gitwriter.tasks import write_branch
@@ -157,6 +161,7 @@ class DispatchStep(_Loop):
                     refreshed = time.monotonic()
                 if time.monotonic() - reported >= REPORT_SECONDS:
                     report(edge, threads=int(app.conf.worker_concurrency))
+                    self._backlogs.show(edge.read_backlogs(edge.known_branches()))
                     reported = time.monotonic()
                 for branch in edge.claim_due(CLAIM_LIMIT, CLAIM_MS):
                     self._consume(consumer, [branch], consumed)

@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 
+_STACKS = frozenset({"exc_info", "exception", "stack", "stack_info"})
 # One line per task or request is of no use to an operator.
 _CHATTY = (
     "kombu",
@@ -23,6 +24,14 @@ _CHATTY = (
 )
 
 
+def _in_one_line(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Texts of others (a database, a broker, Git) may have several lines; a log line is one. Stacks stay."""
+    for name, value in event.items():
+        if isinstance(value, str) and "\n" in value and name not in _STACKS:
+            event[name] = " ".join(value.split())
+    return event
+
+
 def configure(options: Mapping[str, Any]) -> None:
     """Route every logger of the process through structlog to standard error."""
     shared: list[structlog.typing.Processor] = [
@@ -30,6 +39,7 @@ def configure(options: Mapping[str, Any]) -> None:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
+        _in_one_line,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]

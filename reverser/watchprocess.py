@@ -15,18 +15,21 @@ import threading
 from reverser.config import Config
 from reverser.controllers.runtime import ControllerRuntime
 from reverser.errors import ReverserError, SettingsInvalid
+from reverser.gates import redis_gate
 from reverser.health import announce_path, start_health_server
 from reverser.heap import settle_heap
 from reverser.kube.aio import AsyncKube
-from reverser.readiness import PROCESS, latched
+from reverser.readiness import PROCESS, gate
+from reverser.sparing import Sparing
 from reverser.store import AsyncStore
 from reverser.telemetry import open_metrics
-from reverser.webprocess import redis_check
 from reverser.wiring import config, redis_url, store
 from watchers.clustersealer import ClusterSealer
 from watchers.runtime import WatcherRuntime
 
 logger = logging.getLogger(__name__)
+
+_UNWRITTEN = Sparing(lines=2, seconds=60)
 
 PROJECT_BLOCK_MS = 1_000
 PROJECT_RETRY_SECONDS = 5.0
@@ -37,7 +40,9 @@ def run() -> None:
     """Watch until SIGTERM or Ctrl-C. Raises SettingsInvalid where the cluster or Redis is not configured."""
     settings = config()
     url = redis_url()
-    PROCESS.add("redis", latched(redis_check))
+    PROCESS.add("redis", redis_gate())
+    # Replaced once there is something to ask: a watcher that has not begun to watch is not ready.
+    PROCESS.add("caches", lambda: "nothing is listed yet, see the log")
     try:
         start_health_server(
             settings.health_addr,
@@ -63,8 +68,13 @@ def run() -> None:
 async def _watch(settings: Config, url: str) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def ask_to_stop() -> None:
+        PROCESS.end()
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, ask_to_stop)
     kube = await AsyncKube.connect(os.environ.get("KUBECONFIG") or None)
     edge = AsyncStore.connect(url)
     try:
@@ -101,7 +111,7 @@ async def _run_all(settings: Config, kube: AsyncKube, edge: AsyncStore, stop: as
 
     sealer = ClusterSealer(kube, namespace=settings.command_namespace, key_file=settings.digest_key_file)
     watcher = WatcherRuntime(kube, edge, settings, make_resolver(settings, edge), sealer)
-    PROCESS.add("caches", latched(lambda: _waiting_for(watcher)))
+    PROCESS.add("caches", gate(lambda: _waiting_for(watcher)))
     controllers = ControllerRuntime(
         kube,
         edge,
@@ -154,7 +164,8 @@ def _project(controllers: ControllerRuntime, ended: threading.Event) -> None:
             controllers.projection.flush()
             project_outcomes(store(), block_ms=PROJECT_BLOCK_MS)
         except (DatabaseError, ReverserError) as error:
-            logger.warning(
-                "history rows could not be written, this is repeated", extra={"detail": str(error)}
-            )
+            if _UNWRITTEN.left(""):
+                logger.warning(
+                    "history rows could not be written, this is repeated", extra={"detail": str(error)}
+                )
             ended.wait(PROJECT_RETRY_SECONDS)

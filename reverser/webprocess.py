@@ -10,19 +10,16 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-import redis
 from cheroot import wsgi
-from django.db import connection
-from django.db.utils import DatabaseError
 
 from reverser.config import Config
 from reverser.errors import SettingsInvalid
+from reverser.gates import database_gate, redis_gate
 from reverser.health import announce, announce_path
 from reverser.heap import settle_heap
 from reverser.quantities import Address
-from reverser.readiness import PROCESS, latched
+from reverser.readiness import PROCESS
 from reverser.store import Store
-from reverser.store.connections import blocking_client
 from reverser.telemetry import open_metrics
 from reverser.wiring import config, redis_url
 from webhooks.listener import Listener
@@ -31,37 +28,7 @@ from webhooks.setup import IndexGauge, admission_listener, audit_listener
 logger = logging.getLogger(__name__)
 
 THREADS = 8
-REDIS_TIMEOUT_SECONDS = 2.0
 STOP_LOOK_SECONDS = 0.2
-
-
-def redis_check() -> str:
-    """Why Redis does not answer, or an empty text."""
-    client = blocking_client(
-        redis_url(), socket_timeout=REDIS_TIMEOUT_SECONDS, socket_connect_timeout=REDIS_TIMEOUT_SECONDS
-    )
-    try:
-        client.ping()
-    except redis.RedisError as error:
-        return f"Redis does not answer: {error}"
-    finally:
-        client.close()
-    return ""
-
-
-def database_check() -> str:
-    """Why the history database cannot be read, or an empty text."""
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1 FROM history_projectorposition LIMIT 1")
-            cursor.fetchall()
-    except DatabaseError:
-        return (
-            "the history database cannot be read; see REVERSER_DATABASE_URL, run manage.py prepare_database"
-        )
-    finally:
-        connection.close()
-    return ""
 
 
 def _server(address: Address) -> wsgi.Server:
@@ -90,8 +57,8 @@ def run() -> None:
         stop.set()
 
     ingress = _ingress(settings, fail, stop)
-    PROCESS.add("redis", latched(redis_check))
-    PROCESS.add("database", latched(database_check))
+    PROCESS.add("redis", redis_gate())
+    PROCESS.add("database", database_gate())
     server = _server(settings.http_addr)
     try:
         server.prepare()
@@ -123,6 +90,7 @@ def run() -> None:
             continue
     finally:
         # Also where one of them could not start: a server's threads outlive whoever forgets to stop it.
+        PROCESS.end()
         stop.set()
         for listener in ingress:
             listener.stop()

@@ -13,7 +13,7 @@ from django.db import connection
 from reverser.errors import SettingsInvalid
 from reverser.health import announce_path, start_health_server
 from reverser.heap import settle_heap
-from reverser.readiness import PROCESS, latched
+from reverser.readiness import PROCESS
 from reverser.telemetry import open_metrics
 from reverser.wiring import config
 
@@ -54,7 +54,7 @@ def prepare() -> None:
     """Give the writer its store, cluster and clones; then start reporting on this worker."""
     from gitwriter import tasks
     from gitwriter.runtime import WriterRuntime
-    from reverser.webprocess import redis_check
+    from reverser.gates import redis_gate
     from reverser.wiring import kube, store
 
     settings = config()
@@ -65,7 +65,7 @@ def prepare() -> None:
             logger.critical(problem)
         os._exit(2)
     tasks.configure(runtime)
-    PROCESS.add("redis", latched(redis_check))
+    PROCESS.add("redis", redis_gate())
     settle_heap()
     _open_health("worker")
 
@@ -74,6 +74,7 @@ def begin_shutdown() -> None:
     """Ask running writers to close their windows and end."""
     from gitwriter import tasks
 
+    PROCESS.end()
     limit = threading.Timer(LIMIT_SECONDS, _end_now)
     limit.daemon = True
     limit.start()
@@ -97,10 +98,10 @@ def drain() -> None:
 @cache
 def _open_beat() -> None:
     """Beat's checks and health server, once."""
-    from reverser.webprocess import database_check, redis_check
+    from reverser.gates import database_gate, redis_gate
 
-    PROCESS.add("database", latched(database_check))
-    PROCESS.add("redis", latched(redis_check))
+    PROCESS.add("database", database_gate())
+    PROCESS.add("redis", redis_gate())
     _open_health("beat")
 
 

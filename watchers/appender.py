@@ -192,10 +192,9 @@ class Appender:
             log.debug("cursor of %s was not refreshed: %s", self._position.scope, error)
 
     def _judge(self, status: AppendStatus) -> None:
-        scope = self._position.scope
         if status is AppendStatus.FENCED:
-            raise LeaseLost(f"{scope}: the lease of the target is no longer held here")
+            raise LeaseLost("the lease of the target is no longer held here")
         if status is AppendStatus.STAGING_MISMATCH:
-            raise ReplayVoid(f"{scope}: the staged replay is not complete any more")
+            raise ReplayVoid("the staged replay is not complete any more")
         if status not in {AppendStatus.OK, AppendStatus.DUPLICATE}:
-            raise CursorLost(f"{scope}: the stored cursor is not the expected one ({status})")
+            raise CursorLost(f"the stored cursor is not the expected one ({status})")

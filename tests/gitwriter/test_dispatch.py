@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from reverser import wiring
+from reverser import dispatch, wiring
 from reverser.dispatch import CLAIM_LIMIT, CLAIM_MS, POLL_SECONDS, DispatchStep
+from reverser.processmetrics import OLDEST_UNPUSHED, QUEUE_DEPTH
 from reverser.store import keys
 
 from .conftest import World
@@ -65,6 +66,28 @@ def test_a_lost_message_is_sent_again(world: World, monkeypatch: pytest.MonkeyPa
         thread.join(30)
     assert ahead <= CLAIM_MS
     assert set(broker.sent) == {f"branch.{world.branch.id}"}
+
+
+def test_a_worker_shows_what_waits_on_every_branch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on one that another worker writes now: what it showed of a branch before does not stay."""
+    monkeypatch.setattr(wiring, "store", lambda: world.store)
+    monkeypatch.setattr(dispatch, "REPORT_SECONDS", 0.05)
+    labels = (world.branch.namespace, world.branch.provider, world.branch.branch)
+    stop = threading.Event()
+    thread = threading.Thread(target=DispatchStep(None)._run, args=(Broker(), stop), daemon=True)
+    world.event("a", "1")
+    world.event("b", "1")
+    thread.start()
+    try:
+        until(lambda: QUEUE_DEPTH.labels(*labels)._value.get() == 2)
+        until(lambda: OLDEST_UNPUSHED.labels(*labels)._value.get() > 0)
+        for entry in world.store.entry_ids(world.branch):
+            world.redis.xdel(keys.journal(world.branch), entry)
+        until(lambda: QUEUE_DEPTH.labels(*labels)._value.get() == 0)
+        until(lambda: OLDEST_UNPUSHED.labels(*labels)._value.get() == 0)
+    finally:
+        stop.set()
+        thread.join(30)
 
 
 def test_a_deleted_queue_costs_seconds(world: World, redis_url: str, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ class Metric:
     labels: tuple[str, ...]
     variable: str
     module: Path
+    mode: str = ""
+    """How a gauge of several processes is one: its multiprocess_mode."""
 
 
 @cache
@@ -70,7 +72,8 @@ def _metric(path: Path, variable: str, call: ast.Call, constants: dict[str, obje
     node = keywords.get("labelnames") or (call.args[2] if len(call.args) > 2 else None)
     labels = _value(node, constants) if node is not None else ()
     assert isinstance(labels, list | tuple)
-    return Metric(name, kind, tuple(str(label) for label in labels), variable, path)
+    mode = str(_value(keywords["multiprocess_mode"], constants)) if "multiprocess_mode" in keywords else ""
+    return Metric(name, kind, tuple(str(label) for label in labels), variable, path, mode)
 
 
 def _value(node: ast.expr, constants: dict[str, object]) -> object:
