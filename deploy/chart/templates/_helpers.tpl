@@ -1,9 +1,13 @@
 {{- define "reverser.name" -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- .Release.Name | replace "." "-" | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "reverser.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
 {{- .Values.serviceAccount.name | default (include "reverser.name" .) -}}
+{{- else -}}
+{{- required "serviceAccount.create=false needs serviceAccount.name: the one that you have made" .Values.serviceAccount.name -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "reverser.labels" -}}
@@ -62,7 +66,7 @@ capabilities:
 {{- $ingress := or (eq .component "web") (eq .component "single") -}}
 metadata:
   annotations:
-    checksum/settings: {{ include (print $root.Template.BasePath "/settings.yaml") $root | sha256sum }}
+    checksum/settings: {{ include (print $root.Template.BasePath "/settings.yaml") $root | sha256sum | quote }}
     {{- with $values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -76,7 +80,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  serviceAccountName: {{ include "reverser.serviceAccount" $root }}
+  serviceAccountName: {{ include "reverser.serviceAccount" $root | quote }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .grace }}
   {{- with $values.imagePullSecrets }}
@@ -84,7 +88,7 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with $values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   {{- with $values.nodeSelector }}
   nodeSelector:
@@ -117,7 +121,7 @@ spec:
   initContainers:
     # Waits for the database and brings its tables up to date, one replica at a time.
     - name: database
-      image: {{ include "reverser.image" $root }}
+      image: {{ include "reverser.image" $root | quote }}
       imagePullPolicy: {{ $values.image.pullPolicy }}
       args: [prepare_database]
       envFrom:
@@ -133,7 +137,7 @@ spec:
   {{- end }}
   containers:
     - name: reverser
-      image: {{ include "reverser.image" $root }}
+      image: {{ include "reverser.image" $root | quote }}
       imagePullPolicy: {{ $values.image.pullPolicy }}
       {{- with .args }}
       args: {{ toJson . }}
@@ -221,14 +225,14 @@ spec:
     {{- with $values.connections.existingSecret }}
     - name: connections
       secret:
-        secretName: {{ . }}
+        secretName: {{ . | quote }}
         defaultMode: 0440
     {{- end }}
     {{- /* Optional: the process waits for the files, and its readiness says so. */}}
     {{- if and $ingress $values.attribution.enabled }}
     - name: audit-certificate
       secret:
-        secretName: {{ include "reverser.auditSecret" $root }}
+        secretName: {{ include "reverser.auditSecret" $root | quote }}
         optional: true
         items:
           - {key: tls.crt, path: tls.crt}
@@ -238,13 +242,13 @@ spec:
     {{- if and $ingress $values.admission.enabled }}
     - name: admission-certificate
       secret:
-        secretName: {{ include "reverser.admissionSecret" $root }}
+        secretName: {{ include "reverser.admissionSecret" $root | quote }}
         optional: true
     {{- end }}
     {{- if $values.metrics.tls }}
     - name: metrics-certificate
       secret:
-        secretName: {{ include "reverser.metricsSecret" $root }}
+        secretName: {{ include "reverser.metricsSecret" $root | quote }}
         optional: true
         items:
           - {key: tls.crt, path: tls.crt}
