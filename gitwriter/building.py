@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gitwriter import metrics
@@ -31,7 +32,15 @@ from gitwriter.verdicts import obstacle_verdict, refused_verdict
 from gitwriter.windows import ClosedWindow, Unit, paths_overlap
 from reverser.errors import LostRace, RefusedError, StalledError
 from reverser.sparing import Sparing
-from reverser.store.model import EventEntry, Frozen, PathVerdict, Settlement, StagedObject, SweepEntry
+from reverser.store.model import (
+    DigestRecord,
+    EventEntry,
+    Frozen,
+    PathVerdict,
+    Settlement,
+    StagedObject,
+    SweepEntry,
+)
 
 if TYPE_CHECKING:
     from gitwriter.attempt import Edges
@@ -208,10 +217,22 @@ class Builder:
             sweep,
             self._pages(sweep, names),
             prune=frozen.prune,
-            digests=lambda fields: self._store.read_digests(uid, fields),
+            digests=partial(self._digests, uid),
             generation=generation,
             known_blob=comparison.known_blob,
         )
+
+    def _digests(self, uid: str, fields: Sequence[str]) -> dict[str, DigestRecord]:
+        """What is known of sealed objects of a target, with what this attempt has made of them."""
+        known = dict(self._store.read_digests(uid, fields))
+        for written in self._progress.built:
+            if written.unit.boundary.target.uid != uid:
+                continue
+            for name, record in written.settlement.digests.items():
+                known.pop(name, None)
+                if record is not None:
+                    known[name] = record
+        return known
 
     def _events(self, unit: ClosedWindow) -> list[EventEntry]:
         """A window's changes with their texts, which are in memory from here until its commit is made."""

@@ -178,12 +178,20 @@ def _swept_namespaces(sweep: SweepEntry) -> list[str | None]:
 
 
 def _sealed_blob(found: StagedObject, record: DigestRecord | None) -> str | None:
-    """The blob that an unchanged sensitive object must have in Git; empty = not known, seal it again."""
-    if found.presence is not Presence.DIGEST:
-        return None
-    if record is None or record.digest != found.digest:
-        return ""
-    return record.blob
+    """The blob that holds a sensitive object as it is; where none is known, an object without text must be
+    sealed again (empty), and one with text is written.
+
+    An object comes with its text and is unchanged all the same where the change that it shows was still
+    waiting when it was read: encrypting twice gives two texts, and the second would be a commit of nothing.
+    """
+    without_text = found.presence is Presence.DIGEST
+    if (
+        record is not None
+        and record.digest == found.digest
+        and (without_text or record.recipients_generation == found.recipients_generation)
+    ):
+        return record.blob
+    return "" if without_text else None
 
 
 def _item(event: EventEntry, change: Change) -> Item:

@@ -18,8 +18,8 @@ class Upsert:
 
     `body` is the sanitized object; `sealed` is the encrypted YAML text of a sensitive one, written whole and
     never patched. `create` and `update` say which operations are honoured. `optional` lists JSON pointers of
-    values that are known server defaults: not added to a document that lacks them. `unchanged_blob` replaces
-    the content of an object that this blob is known to hold: the file is kept while it has that blob.
+    values that are known server defaults: not added to a document that lacks them. `unchanged_blob` is
+    known to hold the object as it is: a file that has it is kept, and the content may be left out.
     """
 
     group: str

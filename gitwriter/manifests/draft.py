@@ -181,9 +181,10 @@ class Draft:
         if is_outside(ref.path):
             self._escapes(number, ref.path)
             return
+        if self._is_unchanged(number, change, ref):
+            return
         if change.sealed is None:
-            if not self._is_unchanged(number, change, ref):
-                self._skip(number, SkipReason.RESEAL_NEEDED, SEAL_AGAIN, ref.path)
+            self._skip(number, SkipReason.RESEAL_NEEDED, SEAL_AGAIN, ref.path)
             return
         home = home_of(self._inventory, ref)
         if home is Home.NOWHERE:

@@ -130,24 +130,36 @@ class World:
 
     def sweep(self, objects: dict[str, str], *, wanted: int = 0) -> None:
         """Append a complete replay of the ConfigMaps of the namespace."""
-        replay_id = uuid.uuid4().hex
         staged = [
             StagedObject("shop", name, Presence.FULL, orjson.dumps(configmap(name, value)))
             for name, value in sorted(objects.items())
         ]
+        self.replay(CONFIGMAPS, self.scope(), staged, expected=self.last, wanted=wanted)
+
+    def replay(
+        self,
+        kind: TypeRef,
+        scope: Scope,
+        staged: list[StagedObject],
+        *,
+        expected: AppendId | None = None,
+        wanted: int = 0,
+    ) -> None:
+        """Append a complete replay of a scope."""
+        replay_id = uuid.uuid4().hex
         self.store.stage(self.branch, replay_id, staged)
         status = self.store.append_sweep(
             self.branch,
-            self.scope(),
+            scope,
             self.fence,
-            expected=self.last,
+            expected=expected,
             append_id=self._next(),
             epoch=self.epoch,
             fingerprint="f",
             sweep=SweepEntry(
                 target=self.target,
-                scope=self.scope(),
-                type=CONFIGMAPS,
+                scope=scope,
+                type=kind,
                 resource_version="42",
                 replay_id=replay_id,
                 count=len(staged),
