@@ -18,13 +18,16 @@ _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]")
 def branch_problem(branch: str) -> str:
     """Why Git (or the safe use of Git) cannot have this branch name; empty when it can.
 
-    The rules are those of ``git check-ref-format --branch``.
+    The rules are those of ``git check-ref-format --branch``, and one more: a branch whose own name begins
+    with ``refs/`` makes Git refuse every push to the branch that the rest of it names.
     """
     problem = ""
     if not branch:
         problem = "is empty"
     elif branch.startswith("-"):
         problem = "starts with '-'"
+    elif branch.startswith("refs/"):
+        problem = "starts with 'refs/': name the branch alone"
     elif _FORBIDDEN.search(branch):
         problem = "contains a blank, a control character or one of ~ ^ : ? * [ \\"
     elif ".." in branch or "@{" in branch or branch in {"@", "HEAD"}:

@@ -87,7 +87,8 @@ def test_malformed_globs_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "branch", ["--mirror", "a..b", "x.lock", "re fs", "", "a//b", "/a", "a/", ".a", "a@{b", "a~b"]
+    "branch",
+    ["--mirror", "a..b", "x.lock", "re fs", "", "a//b", "/a", "a/", ".a", "a@{b", "a~b", "refs/heads/main"],
 )
 def test_dangerous_branch_names_have_a_problem(branch: str) -> None:
     """A10: what Git would read as an option or refuse is refused first."""

@@ -202,7 +202,7 @@ CASES: list[tuple[str, str, str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("case", "api", "kind", "before", "after"), CASES, ids=[case[0] for case in CASES])
 def test_spec_rules(case: str, api: str, kind: str, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """K02, pains 34, 36, 37, 40: what the server fills in goes, what a person meant stays."""
+    """K02, K03, pains 34, 36, 37, 40: what the server fills in goes, what a person meant stays."""
     assert sanitize(obj(api, kind, spec=before))["spec"] == after, case
 
 
@@ -218,7 +218,7 @@ def test_spec_rules(case: str, api: str, kind: str, before: dict[str, Any], afte
     ],
 )
 def test_every_other_top_level_field_stays(fields: dict[str, Any]) -> None:
-    """K05, A24, pain 39: there is no list of allowed top-level fields."""
+    """K03, K05, A24, pain 39: status goes from every kind; there is no list of allowed top-level fields."""
     assert sanitize(obj("x.io/v1", "Thing", **fields, status={"a": 1})) == obj("x.io/v1", "Thing", **fields)
 
 
