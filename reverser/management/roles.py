@@ -101,10 +101,13 @@ def watch_any_grants() -> frozenset[Grant]:
 
 
 def impersonation_grants() -> frozenset[Grant]:
-    """Acting in a caller's name, for *save* in the admin and in REST. Never part of the shipped roles: who
-    may impersonate anybody may do anything.
+    """Acting in a caller's name, for *save* in the admin and in REST; service accounts, which pipelines call
+    with, are a resource of their own to Kubernetes. Never part of the shipped roles: who may impersonate
+    anybody may do anything.
     """
-    return frozenset(Grant("", resource, "impersonate") for resource in ("groups", "users"))
+    return frozenset(
+        Grant("", resource, "impersonate") for resource in ("groups", "serviceaccounts", "users")
+    )
 
 
 def named_grants(

@@ -18,6 +18,7 @@ from reverser.kinds.parse import parse_git_provider, parse_git_target, parse_wat
 from reverser.management import roles
 from reverser.management.roles import Grant, Subject
 from reverser.rest.peopleroles import people_roles
+from reverser.sandbox.authn import impersonation
 from tests.deploy.render import DEPLOY, ROOT, check_schemas, kubectl, parsed
 from watchers.registry import Registry
 
@@ -101,6 +102,19 @@ def test_impersonation_is_a_choice() -> None:
     """No shipped variant impersonates; who may do so may do anything."""
     for role in roles.standard_roles(SUBJECT):
         assert all("impersonate" not in rule["verbs"] for rule in role.get("rules", ()))
+
+
+@pytest.mark.parametrize("name", ["gitops-reverser:ann", "system:serviceaccount:shop:ci"])
+def test_whoever_calls_can_be_acted_for(name: str) -> None:
+    """A person of the admin and the service account of a pipeline, each with all of their groups: what an API
+    server asks for to act as them is in the role.
+    """
+    headers = [("Impersonate-User", name), ("Impersonate-Group", "a"), ("Impersonate-Group", "b")]
+    asked = impersonation(headers)
+    assert asked is not None and len(asked.checks) == 3
+    for group, resource, _, _ in asked.checks:
+        wanted = Grant(group, resource, "impersonate")
+        assert allows(roles.impersonation_roles(SUBJECT), wanted), wanted
 
 
 @pytest.mark.parametrize("answer", ["standard", "exact"])
