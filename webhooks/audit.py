@@ -30,6 +30,7 @@ from webhooks.evidence import COLLECTION, facts_of, subject_of, timestamp
 from webhooks.gate import MUTATING, Outcome, refuse, verb_of
 from webhooks.http import BadBody, Environ, StartResponse, read_body, say
 from webhooks.people import impersonated
+from webhooks.salvage import take_apart
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +195,9 @@ def _items(body: bytes) -> list[Any]:
     try:
         envelope = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Unusable("the body is not JSON; send an audit.k8s.io/v1 EventList") from error
+        envelope = take_apart(body)
+        if envelope is None:
+            raise Unusable("the body is not JSON; send an audit.k8s.io/v1 EventList") from error
     if not isinstance(envelope, dict):
         raise Unusable("the body is not an object; send an audit.k8s.io/v1 EventList")
     for field, wanted in (("kind", "EventList"), ("apiVersion", "audit.k8s.io/v1")):

@@ -1,0 +1,106 @@
+"""Reads a batch of audit events that is not JSON to every reader.
+
+An API server passes the body of a patch on byte for byte, and it accepts what stricter readers refuse: one
+half of a surrogate pair, bytes that are no UTF-8, nesting of a thousand levels. If the batch were refused for
+one such request, everybody in it would lose his name, and whoever sent it would keep his hidden. So the
+batch is taken apart by its brackets alone, and each event is read by itself. What cannot be a character is
+replaced; what is nested too deeply is left out (who did what to which object is not down there); numbers
+other than small whole ones are read as 0; an event that is still not JSON is one undecodable event.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+DEEPEST = 200
+"""Levels of an event that are read; objects of Kubernetes have a few dozen."""
+HUGE = 16
+UNREADABLE = "unreadable"
+"""Stands for an event that is no JSON; no event is a text."""
+_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+_OPENING, _CLOSING = (b"[", b"{"), (b"]", b"}")
+
+
+def take_apart(body: bytes) -> dict[str, Any] | None:
+    """The envelope with its events; None where the brackets, or the envelope itself, are not in order, or
+    nothing in it is an event.
+    """
+    found = _items_of(body)
+    if found is None:
+        return None
+    start, end, items = found
+    try:
+        envelope = orjson.loads(body[:start] + b"[]" + body[end:])
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(envelope, dict) or envelope.get("items") != []:
+        return None
+    if not all(item.startswith(b"{") and item.endswith(b"}") for item in items):
+        return None
+    events = [_read(item) for item in items]
+    if not any(isinstance(event, dict) and "stage" in event for event in events):
+        return None
+    return envelope | {"items": events}
+
+
+def _tokens(text: bytes) -> Iterator[tuple[bytes, int, int, int]]:
+    """Strings, brackets and commas, where they stand, and how deep inside."""
+    depth = 0
+    for found in _TOKENS.finditer(text):
+        token = found.group()
+        depth -= token in _CLOSING
+        yield token, found.start(), found.end(), depth
+        depth += token in _OPENING
+
+
+def _items_of(body: bytes) -> tuple[int, int, list[bytes]] | None:
+    """Where the list of events starts and ends, and the text of each."""
+    items: list[bytes] = []
+    start = end = first = 0
+    named, balance = b"", 0
+    for token, at, after, depth in _tokens(body):
+        balance += (token in _OPENING) - (token in _CLOSING)
+        if depth == 1 and token.startswith(b'"'):
+            named = token
+        elif depth == 1 and token == b"[" and named == b'"items"' and not start:
+            start, first = at, after
+        elif start and not end and ((depth == 2 and token == b",") or (depth == 1 and token == b"]")):
+            items.append(body[first:at].strip())
+            first, end = after, after if token == b"]" else 0
+    return (start, end, items) if end and not balance else None
+
+
+def _read(item: bytes) -> Any:
+    try:
+        return orjson.loads(item)
+    except orjson.JSONDecodeError:
+        text = _shallow(item).decode(errors="replace")
+    try:
+        value = json.loads(text, parse_int=_number, parse_float=_number)
+        return orjson.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    except ValueError:
+        return UNREADABLE
+
+
+def _number(digits: str) -> int:
+    """Evidence is told by small whole numbers at most."""
+    return int(digits) if len(digits) < HUGE and digits.lstrip("-").isdigit() else 0
+
+
+def _shallow(item: bytes) -> bytes:
+    """An event with null for everything that is nested too deeply."""
+    kept: list[bytes] = []
+    since = 0
+    for token, at, after, depth in _tokens(item):
+        if depth != DEEPEST:
+            continue
+        if token in _OPENING:
+            kept += (item[since:at], b"null")
+        elif token in _CLOSING:
+            since = after
+    return b"".join((*kept, item[since:]))
