@@ -55,6 +55,23 @@ def test_later_changes_join_until_the_deadline():
     assert len(plan.open.events) == 1
 
 
+def test_the_longest_delay():
+    """R6: five minutes wait for a change, and end the window; silence after the change may end it sooner, and
+    the message goes with it.
+    """
+    late, early = Journal(), Journal()
+    for journal in (late, early):
+        journal.attach(1, "alice", delay=300, message="m", uid="save")
+    late.event(299, "alice", "a")
+    early.event(2, "alice", "a")
+
+    assert seconds(late.plan(2, LONG).due_at_ms) == 301
+    assert _bound(late.plan(300, LONG)) == []
+    assert _bound(late.plan(301, LONG)) == [(301, "uid-save", "finalize-signal", "m")]
+    assert _bound(early.plan(61, LONG)) == []
+    assert _bound(early.plan(62, LONG)) == [(62, "uid-save", "timer", "m")]
+
+
 def test_the_request_may_come_first():
     """I05: it waits, and binds to the window when it opens."""
     journal = Journal()
