@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from django.db.utils import DatabaseError
 from django_celery_beat.schedulers import DatabaseScheduler
 
 
@@ -28,6 +29,21 @@ class WaitingScheduler(DatabaseScheduler):  # type: ignore[misc]
         with _ended_by_signals():
             prepare_beat()
             super().setup_schedule()
+
+    def schedule_changed(self) -> bool:
+        """Whether the rows changed. Where a database that came back empty has lost them they are made anew:
+        nobody would notice that the safety net of lost wake-ups is gone.
+        """
+        from reverser.schedule import ensure_schedule
+
+        changed = bool(super().schedule_changed())
+        if self._last_timestamp is not None:
+            return changed
+        try:
+            ensure_schedule()
+        except DatabaseError:
+            return changed  # the tables are not there yet
+        return True
 
 
 @contextmanager
