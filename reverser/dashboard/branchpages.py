@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,8 +19,10 @@ from reverser.dashboard.pages import may_operate
 from reverser.dashboard.readings import READING, BranchReading, current
 from reverser.dashboard.verdicts import moment
 from reverser.errors import ReverserError, StoreUnavailable
+from reverser.history.models import TargetState
 from reverser.store.model import (
     AttachEntry,
+    BranchKey,
     EventEntry,
     Stored,
     SweepEntry,
@@ -52,7 +55,10 @@ def branches(request: HttpRequest) -> HttpResponse:
         reading.branches.values(), key=lambda row: (not row.failing, -row.record.entries, str(row.key))
     )
     context = {
-        "rows": [(row, _since(row), moment(row.record.last_push_ms), moment(row.due_ms)) for row in rows],
+        "rows": [
+            (row, _since(row), pushed, moment(row.due_ms))
+            for row, pushed in zip(rows, _last_pushes(rows), strict=True)
+        ],
         "problem": reading.problem,
     }
     return _page(request, "branches", "Branches", context)
@@ -70,7 +76,7 @@ def branch(request: HttpRequest, branch_id: str) -> HttpResponse:
         context |= {
             "row": row,
             "since": _since(row),
-            "last_push": moment(row.record.last_push_ms),
+            "last_push": _last_pushes([row])[0],
             "due": moment(row.due_ms),
             "entries": [_entry(stored) for stored in entries[:SHOWN_ENTRIES]],
             "more": max(0, row.record.entries - min(len(entries), SHOWN_ENTRIES)),
@@ -130,6 +136,20 @@ def _page(request: HttpRequest, name: str, title: str, context: dict[str, Any]) 
         return TemplateResponse(request, f"dashboard/{name}_live.html", context)
     page = {**admin.site.each_context(request), "title": title, **context}
     return TemplateResponse(request, f"dashboard/{name}.html", page)
+
+
+def _last_pushes(rows: Sequence[BranchReading]) -> list[datetime | None]:
+    """When each branch was last pushed. A journal that Redis lost knows of none; what the statuses of the
+    branch's targets say stays true."""
+    found = [moment(row.record.last_push_ms) for row in rows]
+    if all(found):
+        return found
+    told: dict[BranchKey, datetime] = {}
+    for target in TargetState.objects.only("namespace", "provider", "branch", "last_push_at"):
+        if target.last_push_at is not None:
+            branch = BranchKey(target.namespace, target.provider, target.branch)
+            told[branch] = max(target.last_push_at, told.get(branch, target.last_push_at))
+    return [at or told.get(row.key) for row, at in zip(rows, found, strict=True)]
 
 
 def _since(row: BranchReading) -> datetime | None:

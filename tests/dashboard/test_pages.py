@@ -151,6 +151,18 @@ def test_a_branch_is_named_as_it_is(viewer: Client, web: Store) -> None:
     assert str(world.key(row)).capitalize() not in page
 
 
+def test_a_push_is_remembered_when_the_journal_is_not(viewer: Client, web: Store) -> None:
+    """After Redis was lost a branch was not "never" pushed: the statuses of its targets say when."""
+    row = world.target(last_push_at=world.NOW - timedelta(hours=3))
+    world.target("older", last_push_at=world.NOW - timedelta(days=9))
+    world.pending(web, row, b"{}")
+
+    pages = ["/admin/branches/", f"/admin/branches/{world.key(row).id}/"]
+    texts = [viewer.get(page).content.decode() for page in pages]
+
+    assert [("3\N{NO-BREAK SPACE}h ago" in text, "never" in text) for text in texts] == [(True, False)] * 2
+
+
 def test_markup_is_escaped(viewer: Client, web: Store) -> None:
     """Whatever people write in messages and names stays text."""
     row = world.target(message="<script>alert(1)</script>", ready="False")
