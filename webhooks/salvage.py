@@ -11,19 +11,15 @@ other than small whole ones are read as 0; an event that is still not JSON is on
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
-DEEPEST = 200
-"""Levels of an event that are read; objects of Kubernetes have a few dozen."""
+from reverser.deepjson import CLOSING, OPENING, shallow, tokens
+
 HUGE = 16
 UNREADABLE = "unreadable"
 """Stands for an event that is no JSON; no event is a text."""
-_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
-_OPENING, _CLOSING = (b"[", b"{"), (b"]", b"}")
 
 
 def take_apart(body: bytes) -> dict[str, Any] | None:
@@ -48,23 +44,13 @@ def take_apart(body: bytes) -> dict[str, Any] | None:
     return envelope | {"items": events}
 
 
-def _tokens(text: bytes) -> Iterator[tuple[bytes, int, int, int]]:
-    """Strings, brackets and commas, where they stand, and how deep inside."""
-    depth = 0
-    for found in _TOKENS.finditer(text):
-        token = found.group()
-        depth -= token in _CLOSING
-        yield token, found.start(), found.end(), depth
-        depth += token in _OPENING
-
-
 def _items_of(body: bytes) -> tuple[int, int, list[bytes]] | None:
     """Where the list of events starts and ends, and the text of each."""
     items: list[bytes] = []
     start = end = first = 0
     named, balance = b"", 0
-    for token, at, after, depth in _tokens(body):
-        balance += (token in _OPENING) - (token in _CLOSING)
+    for token, at, after, depth in tokens(body):
+        balance += (token in OPENING) - (token in CLOSING)
         if depth == 1 and token.startswith(b'"'):
             named = token
         elif depth == 1 and token == b"[" and named == b'"items"' and not start:
@@ -79,28 +65,14 @@ def _read(item: bytes) -> Any:
     try:
         return orjson.loads(item)
     except orjson.JSONDecodeError:
-        text = _shallow(item).decode(errors="replace")
+        text = shallow(item).decode(errors="replace")
     try:
         value = json.loads(text, parse_int=_number, parse_float=_number)
         return orjson.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return UNREADABLE
 
 
 def _number(digits: str) -> int:
     """Evidence is told by small whole numbers at most."""
     return int(digits) if len(digits) < HUGE and digits.lstrip("-").isdigit() else 0
-
-
-def _shallow(item: bytes) -> bytes:
-    """An event with null for everything that is nested too deeply."""
-    kept: list[bytes] = []
-    since = 0
-    for token, at, after, depth in _tokens(item):
-        if depth != DEEPEST:
-            continue
-        if token in _OPENING:
-            kept += (item[since:at], b"null")
-        elif token in _CLOSING:
-            since = after
-    return b"".join((*kept, item[since:]))

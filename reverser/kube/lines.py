@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from reverser.deepjson import loads
 from reverser.errors import KubeUnavailable
 
 
@@ -52,7 +53,7 @@ class LineSplitter:
 def parse_event(line: bytes) -> WatchEvent:
     """One watch line as an event. Raises KubeUnavailable when the line is not a watch event."""
     try:
-        value = orjson.loads(line)
+        value = loads(line)
     except orjson.JSONDecodeError as error:
         raise KubeUnavailable(
             f"a watch line of {len(line)} bytes is not JSON; the watch is reopened"

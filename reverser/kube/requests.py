@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from reverser.deepjson import loads
 from reverser.errors import KubeUnavailable
 
 DEFAULT_TIMEOUT = 30.0
@@ -74,7 +75,7 @@ def encode_body(body: Any, content_type: str) -> tuple[bytes | None, dict[str, s
 def decode_object(answer: bytes) -> dict[str, Any]:
     """An answer that must be one JSON object. Raises KubeUnavailable when it is not."""
     try:
-        value = orjson.loads(answer)
+        value = loads(answer)
     except orjson.JSONDecodeError as error:
         raise KubeUnavailable("the API server's answer is not JSON; is a proxy in between?") from error
     if not isinstance(value, dict):

@@ -6,8 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from reverser.kube.lines import WatchEvent
+from reverser.kube.lines import WatchEvent, parse_event
+from reverser.kube.requests import decode_object
 from reverser.store.model import ALL_OPERATIONS, EventEntry, Operation
+from watchers.fold import Fold, Presence
 from watchers.intake import Disposition, Intake
 from watchers.noop import NoopCache
 from watchers.sealing import Seals
@@ -143,6 +145,28 @@ async def test_the_pipeline(
             assert bool(item.entry.body) == (becomes != "DELETE")
         else:
             assert (disposition, item.entry) == (Disposition(becomes), None)
+
+
+@pytest.mark.parametrize("depth", [300, 5000])
+async def test_an_object_that_is_nested_too_deeply(depth: int) -> None:
+    """It is seen and not written, in a watch and in a replay; its type goes on."""
+    text = b'{"metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"9"},"spec":%s1%s}' % (
+        b'{"x":' * depth,
+        b"}" * depth,
+    )
+    deep = parse_event(b'{"type":"ADDED","object":%s}' % text)
+    made = intake(ALL_OPERATIONS, frozenset())
+    item, disposition = made.read(deep, deadline=0.0)
+    assert (disposition, item.entry, item.resource_version) == (Disposition.MALFORMED, None, "9")
+    fold = Fold(made.spec, filter_noise=True, table=None)
+    for listed in decode_object(b'{"items":[%s,{"metadata":{"name":"b","namespace":"shop"}}]}' % text)[
+        "items"
+    ]:
+        fold.add(listed)
+    assert [(one.name, one.presence) for one in fold.take().objects] == [
+        ("a", Presence.PRESENT),
+        ("b", Presence.FULL),
+    ]
 
 
 async def test_an_object_without_a_uid_is_never_known() -> None:

@@ -16,7 +16,7 @@ from tests.auditevents import audit, event_list
 from tests.webhooks.call import call
 from tests.webhooks.test_audit import Counted
 from webhooks.audit import AuditIngress
-from webhooks.salvage import DEEPEST, UNREADABLE, take_apart
+from webhooks.salvage import UNREADABLE, take_apart
 
 HALF = rb'{"data":{"v":"\ud800"}}'
 NO_UTF8 = b'{"data":{"v":"a\xffb"}}'
@@ -51,21 +51,6 @@ def test_everybody_else_keeps_his_name(store: Store) -> None:
     named = [fact.author if isinstance(fact, Fact) else "" for fact in slots]
     assert named == [f"user-{number}" if number != 6 else "" for number in range(8)]
     assert counted.moved == {"queued": 7, "undecodable": 1, "list processed": 1}
-
-
-@pytest.mark.parametrize("depth", [DEEPEST - 2, DEEPEST - 1, DEEPEST, DEEPEST + 1])
-def test_what_is_nested_too_deeply(depth: int) -> None:
-    """Null stands for it; what is less deep, and what comes behind it, stays."""
-    deep: Any = 1
-    for _ in range(depth):
-        deep = [deep]
-    event = {"stage": "x", "deep": deep, "behind": [[]]}
-    body = orjson.dumps({"items": [event, {"half": "<>"}]}).replace(b"<>", rb"\udfff")
-    assert take_apart(body) == {"items": [event, {"half": "?"}]}
-    bare = orjson.dumps({"items": [{**event, "half": "<>"}]}).replace(b"<>", rb"\udfff")
-    found = (take_apart(bare) or {})["items"][0]
-    assert (found["behind"], found["half"]) == ([[]], "?")
-    assert (found["deep"] == deep) is (depth < DEEPEST)
 
 
 @pytest.mark.parametrize(
