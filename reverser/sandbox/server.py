@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import ssl
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ class ApiServer:
         self._journal: Journal | None = None
         self._streams: set[Stream] = set()
         self._runner: web.ServerRunner | None = None
+        self._listener: asyncio.Server | None = None
         self._admission = Admission(self.storage, self.registry)
         self._lifecycle = Lifecycle(self.storage, self.registry, finish_namespaces=config.finish_namespaces)
         self._lifecycle.close_watches = self._close_watches
@@ -110,24 +112,23 @@ class ApiServer:
         server = web.Server(self._handle, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN)
         await self._runner.setup()
-        await self._listen(self._runner)
-        host, port = self._runner.addresses[0][:2]
+        self._listener = await self._listen(server)
+        host, port = self._listener.sockets[0].getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if self.config.tls else 'http'}://{shown}:{port}"
         if self.config.kubeconfig_out is not None:
             write_private(self.config.kubeconfig_out, self.kubeconfig(token=self.admin_token))
 
-    async def _listen(self, runner: web.ServerRunner) -> None:
+    async def _listen(self, server: web.Server) -> asyncio.Server:
         """Open the port that is asked for; where any will do, the one of the last start if it is free."""
-        config = self.config
+        config, loop = self.config, asyncio.get_running_loop()
         memory = config.state_dir / "port" if config.state_dir is not None else None
         ports = [config.port]
         if not config.port and memory is not None and memory.exists():
             ports.insert(0, int(memory.read_text()))
         for port in ports:
-            site = web.TCPSite(runner, config.host, port, ssl_context=self._tls(), backlog=1024)
             try:
-                await site.start()
+                listener = await loop.create_server(server, config.host, port, ssl=self._tls(), backlog=1024)
                 break
             except OSError as error:
                 if port != ports[-1]:
@@ -137,14 +138,19 @@ class ApiServer:
                     [f"cannot listen on {config.host}:{port} ({error.strerror}); choose another port"]
                 ) from error
         if memory is not None:
-            write_private(memory, str(runner.addresses[0][1]).encode())
+            write_private(memory, str(listener.sockets[0].getsockname()[1]).encode())
+        return listener
 
     async def stop(self) -> None:
         """End all streams, close the port, send the last audit events."""
         for stream in list(self._streams):
             stream.end()
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._listener is not None and sys.version_info >= (3, 13):
+            self._listener.abort_clients()  # whoever shakes hands still is not known to the runner
         await self._admission.stop()
         await self.audit.stop()
         self._release()
