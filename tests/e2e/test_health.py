@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from reverser.sandbox.pki import Authority
 from reverser.supervision.install import install_crds
 from tests.e2e.operator import ROOT, free_port
 
+SLOW = 64
+"""More than any listener has threads."""
 MANAGE = (sys.executable, "manage.py")
 CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "reverser")
 WORKER = (
@@ -240,3 +244,28 @@ def test_build_info_and_methods(kubeconfig: Path, tmp_path: Path, valkey: str) -
             assert one.ask("/metrics", method="DELETE")[0] == 405
             assert "gitopsreverser_" in one.ask("/metrics")[1]
         assert running["web"].ask("/admin/login/")[0] == 400, "the admin does answer foreign host names"
+
+
+def test_probes_do_not_wait_for_slow_audit_requests(kubeconfig: Path, tmp_path: Path, valkey: str) -> None:
+    """H15: while more audit requests than there are threads for them come in drop by drop, none of them
+    answered yet, the probes and the build information are answered.
+    """
+    port = int(valkey.rsplit(":", 1)[1].partition("/")[0])
+    migrate(tmp_path)
+    audit = ("127.0.0.1", free_port())
+    settings = {
+        "REVERSER_AUDIT_INSECURE": "true",
+        "REVERSER_AUDIT_ADDR": f"{audit[0]}:{audit[1]}",
+        "REVERSER_AUDIT_READ_TIMEOUT": "5m",
+    }
+    with started(tmp_path, kubeconfig, port, ("web",), **settings) as running, ExitStack() as slow:
+        web = running["web"]
+        until(lambda: web.ask("/readyz")[0] == 200, seconds=60, what=web.log.read_text)
+        head = b"POST /audit-webhook HTTP/1.1\r\nHost: a\r\nContent-Length: 10485760\r\n\r\n{"
+        senders = [slow.enter_context(socket.create_connection(audit, timeout=10)) for _ in range(SLOW)]
+        for sender in senders:
+            sender.sendall(head)
+        for path in ("/healthz", "/readyz", "/build-info", "/metrics"):
+            assert web.ask(path)[0] == 200, path
+        answered, _, _ = select.select(senders, [], [], 0)
+        assert answered == [], "the requests ended before the probes were answered"
