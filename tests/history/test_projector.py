@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import time_machine
 from django.db import transaction
 
 from reverser.history.models import Commit, CommitObject, CommitText, Incident, ProjectorPosition, SaveRequest
 from reverser.history.projector import forget_before, project_outcomes, reset_position
 from reverser.history.search import search_commits
 from reverser.store.model import BranchKey, ObjectChange, Outcome, OutcomeKind, TargetRef
+from reverser.tasks import forget_history
 from tests.dashboard import world
 
 pytestmark = pytest.mark.django_db
@@ -117,3 +119,21 @@ def test_retention() -> None:
     assert (Commit.objects.count(), CommitObject.objects.count(), CommitText.objects.count()) == (1, 1, 1)
     assert not SaveRequest.objects.exists()
     assert not search_commits(Commit.objects.all(), "menu-2").exists()
+
+
+@pytest.mark.parametrize(("own", "redis", "left"), [(0, 0, 1), (400, 0, 1), (0, 400, 1), (100, 100, 0)])
+def test_a_clock_that_is_wrong_forgets_nothing(
+    monkeypatch: pytest.MonkeyPatch, own: int, redis: int, left: int
+) -> None:
+    """Q05: days that the process's clock and Redis' are ahead; both must agree that a row is too old."""
+    world.commit(1, world.target())
+
+    class Clock:
+        def time_ms(self) -> int:
+            return int((world.NOW + timedelta(days=redis)).timestamp() * 1000)
+
+    monkeypatch.setattr("reverser.wiring.store", Clock)
+    with time_machine.travel(world.NOW + timedelta(days=own)):
+        forget_history()
+
+    assert Commit.objects.count() == left
