@@ -156,10 +156,8 @@ def test_each_process_killed_once(space: Workspace, operator: Operator) -> None:
             space.configmap(f"after-{number}")
             space.in_git(f"before-{number}", seconds=60)
             space.in_git(f"after-{number}", seconds=60)
-        leading = "gitopsreverser_controllers_leading"
-        until(
-            lambda: operator.metric(leading) == 1, "one process leads, and none that is gone is counted", 60
-        )
+        for name in ("gitopsreverser_controllers_leading", "gitopsreverser_redis_up"):
+            until(lambda name=name: operator.metric(name) == 1, f"{name} tells of who lives", 60)
         operator.kill()
         operator.start()
     finally:

@@ -13,7 +13,7 @@ from reverser.backlog import Backlogs
 from reverser.metrics import exposition, forget_process
 from reverser.processmetrics import OLDEST_UNPUSHED, QUEUE_DEPTH
 from reverser.store.model import Backlog, BranchKey
-from tests.meta.exposed import exposed_metrics
+from tests.meta.exposed import ROOT, exposed_metrics
 
 LEAD = """
 import os
@@ -42,6 +42,7 @@ def test_a_process_that_died_leaves_its_counts_only(tmp_path: Path, monkeypatch:
     def lead() -> int:
         done = subprocess.run(
             [sys.executable, "-c", LEAD],
+            cwd=ROOT,
             env=environment,
             capture_output=True,
             text=True,
