@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from reverser.errors import KubeForbidden, KubeGone, KubeNotFound, ReverserError, TransientError
+from reverser.kinds.model import API_GROUP
 from reverser.kube.aio import AsyncKube
 from reverser.kube.answers import status_error
 from watchers.behind import is_behind
@@ -102,10 +103,17 @@ class Informer(Generic[T]):
             except ReverserError as error:
                 failures += 1
                 if failures in {1, 5}:
-                    log.warning("cache of %s: %s", self._path, error)
+                    log.warning("cache of %s: %s%s", self._path, error, self._advice(error))
                 if not isinstance(error, TransientError | KubeForbidden | KubeNotFound):
                     version = ""
                 await asyncio.sleep(self._pause(error, failures))
+
+    def _advice(self, error: ReverserError) -> str:
+        if isinstance(error, KubeForbidden):
+            return "; grant get, list and watch: manage.py rbac prints the roles"
+        if isinstance(error, KubeNotFound) and self._path.startswith(f"/apis/{API_GROUP}/"):
+            return "; its definition is not installed: apply deploy/crds"
+        return ""
 
     def _pause(self, error: ReverserError, failures: int) -> float:
         wait = self._timing.backoff(failures)

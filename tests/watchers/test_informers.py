@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reverser.kube.client import AsyncKube
-from reverser.kube.paths import core_path
+from reverser.kube.paths import core_path, own_path
 from reverser.sandbox.thread import SandboxServer
 from watchers.informers import Informer
 from watchers.kinds import OwnKinds
@@ -164,5 +166,31 @@ async def test_a_history_that_is_always_gone_is_no_tight_loop(cluster: Cluster) 
         return len(informer.items()) == 2
 
     await eventually(followed, "it follows again")
+    await informer.stop()
+    await kube.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "words"),
+    [
+        (404, own_path("gittargets"), "apply deploy/crds"),
+        (403, own_path("gittargets"), "grant get, list and watch: manage.py rbac"),
+        (404, "/apis/apiregistration.k8s.io/v1/apiservices", "the API server answered 404"),
+    ],
+)
+async def test_a_cache_that_cannot_be_filled_says_what_to_do(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, status: int, path: str, words: str
+) -> None:
+    """B15: missing definitions and missing rights are named with their remedy, other types as they are."""
+    cluster.server.faults.answer(status, path.rpartition("/")[2])
+    kube = await AsyncKube.connect(cluster.kubeconfig)
+    informer = Informer(kube, path, str, timing=FAST)
+    informer.start()
+
+    async def told() -> bool:
+        return any(words in record.getMessage() for record in caplog.records)
+
+    await eventually(told, "the log says it")
+    assert not informer.synced
     await informer.stop()
     await kube.close()
