@@ -150,6 +150,8 @@ def test_settings_are_settings(name: str, tmp_path: Path) -> None:
         ({"networkPolicy": {"egressPorts": [70000]}}, "egressPorts"),
         ({"certificates": {"certManager": False}}, "caBundle"),
         ({"extraEnv": [{"name": "REVERSER_LOG_LEVEL", "value": "debug"}]}, "extraEnv"),
+        ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
+        ({"podLabels": {"app.kubernetes.io/component": "web"}}, "podLabels|propertyName"),
     ],
 )
 def test_mistakes_are_refused(values: dict[str, Any], words: str) -> None:
@@ -175,6 +177,56 @@ def test_pods_may_reach_servers_on_ports_of_their_own() -> None:
     (policy,) = [each for each in policies if "egress" in each["spec"]]
     opened = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
     assert {22, 53, 443, 6443, 6379, 26379, 5432, 2222, 8443} == set(opened)
+
+
+def test_who_may_reach_the_pods_is_what_is_said() -> None:
+    """Labels of one's own replace the ones that count without any; Helm would ask for both."""
+    own = {"kubernetes.io/metadata.name": "monitoring"}
+    for given, wanted in ((own, own), ({}, {"configbutler.ai/reverser-client": "true"})):
+        manifests = parsed(helm({"networkPolicy": {"clientNamespaceLabels": given}}))
+        policy = by_kind(manifests, "NetworkPolicy")["mirror"]
+        (allowed,) = [source for rule in policy["spec"]["ingress"] for source in rule["from"]]
+        assert allowed["namespaceSelector"]["matchLabels"] == wanted
+
+
+def test_rights_on_the_lease_are_where_it_is_kept() -> None:
+    """A setting moves the Lease and the digest key to another namespace; the Role goes with them."""
+    manifests = parsed(helm({"settings": {"command_namespace": "elsewhere"}}))
+    for kind in ("Role", "RoleBinding"):
+        assert by_kind(manifests, kind)["mirror"]["metadata"]["namespace"] == "elsewhere"
+    (subject,) = by_kind(manifests, "RoleBinding")["mirror"]["subjects"]
+    assert subject["namespace"] == "mirrors"
+
+
+def test_names_are_names_whatever_they_look_like(cluster: Path) -> None:
+    """A release with dots in its name, in a namespace and with Secrets, a class and an account that look like
+    numbers, is accepted.
+    """
+    values = {
+        **REPLICATED,
+        "connections": {"existingSecret": "123"},
+        "serviceAccount": {"name": "1.5"},
+        "priorityClassName": "77",
+        "certificates": {
+            "certManager": False,
+            "audit": {"secretName": "7"},
+            "admission": {"secretName": "8", "caBundle": "Q0E="},
+            "metrics": {"secretName": "9"},
+        },
+        "attribution": {"enabled": True},
+        "metrics": {"tls": True},
+    }
+    kubectl("create", "namespace", "42", kubeconfig=cluster)
+    text = helm(values, name="my.mirror", namespace="42")
+    manifests = parsed(text)
+    check_schemas(m for m in manifests if m["kind"] != "CustomResourceDefinition")
+    check_pods(manifests)
+    check_references(manifests)
+    assert "my-mirror" in by_kind(manifests, "Service")
+    kubectl("apply", "--dry-run=server", "--server-side", "-f", "-", stdin=text, kubeconfig=cluster)
+    single = parsed(helm({"persistence": {"storageClass": "10"}}))
+    (claim,) = by_kind(single, "StatefulSet")["mirror"]["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["storageClassName"] == "10"
 
 
 def test_the_schema_knows_every_setting() -> None:
