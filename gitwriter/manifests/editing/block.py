@@ -15,7 +15,7 @@ from ..emitter import sorted_keys
 from ..nodes import Kind, Node
 from .render import Look, entry_lines, is_block, item_lines
 from .replacing import Place
-from .source import Edit, PlanConflict, Source
+from .source import Edit, PlanConflict, Source, clear_of
 
 _COMMENTED_ITEM = re.compile(r"^ *#( ?)- .*\n(?: *#\1  .*\n)*", re.MULTILINE)
 
@@ -108,11 +108,13 @@ class BlockEntries:
         items = list(_COMMENTED_ITEM.finditer(source.work, top, line))
         return items[-1].end() if items else top
 
-    def add(self, added: Mapping[str, Any], look: Look, quote: str, edits: list[Edit]) -> None:
-        """Put new entries behind the last one."""
+    def add(
+        self, added: Mapping[str, Any], look: Look, quote: str, edits: list[Edit], *, since: int = 0
+    ) -> None:
+        """Put new entries behind the last one; the edits from ``since`` on are this mapping's own."""
         if not added:
             return
-        position = self._end(len(self._entries) - 1)
+        position = clear_of(edits[since:], self._end(len(self._entries) - 1))
         newline = self._source.newline_at(max(position - 1, 0))
         lines: list[str] = []
         for key in sorted_keys(added):

@@ -22,7 +22,7 @@ from .flow import FlowMembers
 from .openblock import closing
 from .render import Look, flow_look
 from .replacing import Place, replace_node
-from .source import Edit, PlanConflict, Source, apply_edits
+from .source import Edit, PlanConflict, Source, apply_edits, clear_of
 from .spelling import respell
 from .style import common_quote, document_style
 
@@ -146,7 +146,7 @@ class Planner:
             return
         self.touched.append(node)
         first, *rest = respell(self.source, node, target, look, parent_column=place.column, explicit=explicit)
-        edits.append(Edit(node.body, node.end, first))
+        edits.append(self.source.without_blank_tail(node, Edit(node.body, node.end, first)))
         if rest:
             newline = self.source.newline_at(node.end)
             below = self.source.line_end(node.end)
@@ -187,7 +187,7 @@ class Planner:
                 members = FlowMembers(self.source, node)
                 members.change(removed, {key: target[key] for key in added}, [], inner, edits)
             return
-        entries = BlockEntries(self.source, node)
+        entries, since = BlockEntries(self.source, node), len(edits)
         for index, key in kept:
             value_node = node.entries[index][1]
             if not entries.lacks_colon(index):
@@ -197,7 +197,7 @@ class Planner:
                 edits.append(entries.give_value(index, target[key], look))
         entries.remove(removed, edits)
         quote = common_quote((value for _key, value in node.entries), flow=False) if added else ""
-        entries.add({key: target[key] for key in added}, look, quote, edits)
+        entries.add({key: target[key] for key in added}, look, quote, edits, since=since)
 
     def _sequence(self, node: Node, target: list[Any], place: Place, look: Look, edits: list[Edit]) -> None:
         if not node.items:
@@ -236,7 +236,7 @@ class Planner:
             if old is None:
                 edits.append(items.insertion(position, value, look, quote))
                 continue
-            slot = next(free)
+            slot, since = next(free), len(edits)
             if slot == old:
                 self.value(node.items[old], value, items.place_of(old), look, edits)
             else:
@@ -245,7 +245,7 @@ class Planner:
                 start, end = items.chunk(old)
                 text = apply_edits(self.source.work, inner, start=start, end=end)
                 edits.append(Edit(*items.chunk(slot), text))
-            position = items.chunk(slot)[1]
+            position = clear_of(edits[since:], items.chunk(slot)[1])
         edits += [Edit(*items.chunk(index), "") for index in sorted(removed)]
 
     def _flow_sequence(

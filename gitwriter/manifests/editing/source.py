@@ -31,6 +31,13 @@ class Edit:
     text: str
 
 
+def clear_of(edits: Sequence[Edit], position: int) -> int:
+    """The position, or the end of the edit in whose range it lies: a block that takes in the blank lines
+    behind it ends later than it did.
+    """
+    return max((edit.end for edit in edits if edit.start < position < edit.end), default=position)
+
+
 def apply_edits(text: str, edits: Sequence[Edit], *, start: int = 0, end: int | None = None) -> str:
     """The slice ``[start, end)`` of the text with the edits made; raises PlanConflict where they overlap."""
     stop = len(text) if end is None else end
@@ -142,6 +149,18 @@ class Source:
                 position = self.line_stop(self.line_end(position))
             return min(position, len(self.work))
         return max(header_end, node.body + len(self.work[node.body : node.end].rstrip(" \t\r\n")))
+
+    def without_blank_tail(self, node: Node, edit: Edit) -> Edit:
+        """An edit of a block scalar without the blank lines behind its text, unless they become its own:
+        what is added behind the scalar stands before them.
+        """
+        if node.style not in ("|", ">") or "+" in edit.text.split("\n", 1)[0].split("#", 1)[0]:
+            return edit
+        stop = self.line_end(self.content_end(node))
+        tail = self.work[stop : edit.end]
+        if not tail or tail.strip() or not edit.text.endswith("\n" + tail):
+            return edit
+        return Edit(edit.start, stop, edit.text.removesuffix(tail))
 
     def after_deeper_comments(self, position: int, column: int) -> int:
         """Move a line start past following comment lines that are indented deeper than ``column``."""
