@@ -1,5 +1,5 @@
-"""One attempt at planning a batch: every change finds its document or its place, and each file's work is
-collected.
+"""One attempt at planning a batch: every change finds its document or its place, and the ledger collects the
+work of each file.
 
 A draft never writes outside what it records and never changes its inputs. Changes listed in `excluded`
 are skipped with the reason found by an earlier attempt, so that one object which cannot be written does
@@ -17,7 +17,6 @@ from reverser.kinds.sensitive import is_sensitive
 from . import fields, tokens
 from .changes import (
     Change,
-    ChangeResult,
     Delete,
     FieldPatch,
     Outcome,
@@ -26,17 +25,16 @@ from .changes import (
     Sweep,
     Upsert,
 )
-from .editing import EditMode, EditResult
 from .fields import load_mapping
-from .filework import DesiredDocument, FileWork, would_change
+from .filework import DesiredDocument, would_change
 from .guards import SEAL_AGAIN, Exclusion, escape_text, fan_in_text, undeclared_text, unfit, untouchable_text
 from .identity import ObjectKey
 from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
-from .kustomize.edits import KustomizationEdits
 from .kustomize.outside import is_outside
-from .kustomize.removing import orphaned_entries, patch_documents
+from .kustomize.removing import orphaned_entries
 from .kustomize.route import Routed, SourceRouter
+from .ledger import Ledger
 from .loading import YamlError
 from .moving import Home, home_of
 from .newdocuments import NewDocument, render_new, sort_key_of, split_by_sensitivity, subject_of
@@ -58,30 +56,22 @@ class Draft:
         router: SourceRouter,
         excluded: Mapping[int, Exclusion],
     ) -> None:
-        self.files: dict[str, bytes | None] = {}
-        self.results: dict[int, list[ChangeResult]] = {}
-        self.owners: dict[str, set[int]] = {}
+        self.ledger = Ledger(tree, inventory)
         self.rendered: dict[int, Routed] = {}
         self.registered: set[int] = set()
-        self.unapplied: set[str] = set()
         self.swept = 0
         self.held = 0
-        self._tree = tree
         self._inventory = inventory
         self._policy = policy
         self._router = router
         self._excluded = excluded
-        self._changes: Sequence[Change] = ()
-        self._works: dict[str, FileWork] = {}
-        self._edit_owner: dict[tuple[str, int], list[int]] = {}
-        self._kustomizations: dict[str, KustomizationEdits] = {}
         self._new: list[tuple[str, int, Upsert]] = []
         self._moved: dict[int, DocumentRef] = {}
         self._written: set[tuple[str, int]] = set()
 
     def run(self, changes: Sequence[Change]) -> None:
         """Plan every change; of several upserts and deletes of one object the last counts."""
-        self._changes = changes
+        self.ledger.changes = changes
         last: dict[ObjectKey, int] = {}
         for number, change in enumerate(changes):
             if isinstance(change, Upsert | Delete):
@@ -89,9 +79,9 @@ class Draft:
         for number, change in enumerate(changes):
             if not self._runs(number):
                 excluded = self._excluded[number]
-                self._skip(number, excluded.code, excluded.message)
+                self.ledger.skip(number, excluded.code, excluded.message)
             elif isinstance(change, Upsert | Delete) and last[change.key] != number:
-                self._note(
+                self.ledger.note(
                     number, Outcome.UNCHANGED, message="a later change of the same object replaces this one"
                 )
             elif isinstance(change, Upsert):
@@ -105,68 +95,36 @@ class Draft:
         for number, change in enumerate(changes):
             if isinstance(change, Sweep) and self._runs(number):
                 self._sweep(number, change)
-        self._apply()
+        self.ledger.apply()
 
     def _runs(self, number: int) -> bool:
         return number not in self._excluded or self._excluded[number].builds_only
 
-    def _note(
-        self,
-        number: int,
-        outcome: Outcome,
-        *,
-        path: str = "",
-        code: str = "",
-        message: str = "",
-        rule: str = "",
-    ) -> None:
-        result = ChangeResult(self._changes[number], outcome, path, code, message, rule)
-        self.results.setdefault(number, []).append(result)
-
-    def _skip(self, number: int, code: SkipReason, message: str, path: str = "") -> None:
-        self._note(number, Outcome.SKIPPED, path=path, code=code.value, message=message)
-
-    def _bytes(self, path: str) -> bytes:
-        if path in self._inventory.outside.files:
-            return self._inventory.outside.files[path]
-        return self._tree.read(self._inventory.files[path].entry.blob)
-
-    def _work(self, path: str) -> FileWork:
-        work = self._works.get(path)
-        if work is None:
-            original = self._bytes(path) if path in self._inventory.files else None
-            work = self._works[path] = FileWork(path, original)
-        return work
-
-    def _own(self, number: int, *paths: str) -> None:
-        for path in paths:
-            self.owners.setdefault(path, set()).add(number)
-
     def _undeclared(self, number: int, ref: DocumentRef) -> None:
-        self._skip(number, SkipReason.NAMESPACE_UNDECLARED, undeclared_text(ref), ref.path)
+        self.ledger.skip(number, SkipReason.NAMESPACE_UNDECLARED, undeclared_text(ref), ref.path)
 
     def _upsert(self, number: int, change: Upsert) -> None:
         if (problem := unfit(change, self._policy.sensitive_types)) is not None:
-            self._skip(number, *problem)
+            self.ledger.skip(number, *problem)
             return
         ref, undeclared = locate(self._inventory, change.key, namespaced=change.namespaced)
         if ref is not None:
             if change.sensitive:
                 self._reseal(number, change, ref)
             elif (untouchable := untouchable_text(ref.path, ref.fact)) is not None:
-                self._skip(number, *untouchable, ref.path)
+                self.ledger.skip(number, *untouchable, ref.path)
             elif change.body is not None:
                 self._edit(number, change, ref)
             elif not self._is_unchanged(number, change, ref):
-                self._skip(number, SkipReason.MISSING_BODY, "the object came without content", ref.path)
+                self.ledger.skip(number, SkipReason.MISSING_BODY, "the object came without content", ref.path)
         elif undeclared is not None:
             self._undeclared(number, undeclared)
         elif not change.create:
-            self._skip(number, SkipReason.CREATE_NOT_SELECTED, "no rule selects creations of this type")
+            self.ledger.skip(number, SkipReason.CREATE_NOT_SELECTED, "no rule selects creations of this type")
         elif change.sensitive and change.sealed is None:
-            self._skip(number, SkipReason.RESEAL_NEEDED, SEAL_AGAIN)
+            self.ledger.skip(number, SkipReason.RESEAL_NEEDED, SEAL_AGAIN)
         elif not change.sensitive and change.body is None:
-            self._skip(number, SkipReason.MISSING_BODY, "the object came without content")
+            self.ledger.skip(number, SkipReason.MISSING_BODY, "the object came without content")
         else:
             self._new.append((sort_key_of(change), number, change))
 
@@ -174,7 +132,7 @@ class Draft:
         record = self._inventory.files.get(ref.path)
         same = record is not None and change.unchanged_blob == record.entry.blob
         if same:
-            self._note(number, Outcome.UNCHANGED, path=ref.path)
+            self.ledger.note(number, Outcome.UNCHANGED, path=ref.path)
         return same
 
     def _reseal(self, number: int, change: Upsert, ref: DocumentRef) -> None:
@@ -184,36 +142,36 @@ class Draft:
         if self._is_unchanged(number, change, ref):
             return
         if change.sealed is None:
-            self._skip(number, SkipReason.RESEAL_NEEDED, SEAL_AGAIN, ref.path)
+            self.ledger.skip(number, SkipReason.RESEAL_NEEDED, SEAL_AGAIN, ref.path)
             return
         home = home_of(self._inventory, ref)
         if home is Home.NOWHERE:
             text = f"{ref.path} holds several documents; give the encrypted object a file of its own"
-            self._skip(number, SkipReason.MULTI_DOCUMENT_TARGET, text, ref.path)
+            self.ledger.skip(number, SkipReason.MULTI_DOCUMENT_TARGET, text, ref.path)
         elif self._inventory.context.fan_in(ref.path):
             self._fan_in(number, ref)
-        elif self._bytes(ref.path) == change.sealed:
-            self._note(number, Outcome.UNCHANGED, path=ref.path)
+        elif self.ledger.read(ref.path) == change.sealed:
+            self.ledger.note(number, Outcome.UNCHANGED, path=ref.path)
         elif not change.update:
             self._not_updated(number, ref.path)
         elif home is Home.OWN_FILE:
             self._moved[number] = ref
             self._new.append((sort_key_of(change), number, change))
         else:
-            self._work(ref.path).whole = change.sealed
+            self.ledger.work(ref.path).whole = change.sealed
             self._written.add((ref.path, ref.fact.index))
-            self._own(number, ref.path)
-            self._note(number, Outcome.UPDATED, path=ref.path)
+            self.ledger.own(number, ref.path)
+            self.ledger.note(number, Outcome.UPDATED, path=ref.path)
 
     def _not_updated(self, number: int, path: str) -> None:
-        self._skip(number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", path)
+        self.ledger.skip(number, SkipReason.UPDATE_NOT_SELECTED, "no rule selects updates of this type", path)
 
     def _escapes(self, number: int, path: str) -> None:
-        self._skip(number, SkipReason.WRITE_ESCAPES_SCOPE, escape_text(path), path)
+        self.ledger.skip(number, SkipReason.WRITE_ESCAPES_SCOPE, escape_text(path), path)
 
     def _fan_in(self, number: int, ref: DocumentRef) -> None:
         text = fan_in_text(ref.path, self._inventory.context.fan_in(ref.path))
-        self._skip(number, SkipReason.WRITE_FAN_IN, text, ref.path)
+        self.ledger.skip(number, SkipReason.WRITE_FAN_IN, text, ref.path)
 
     def _edit(self, number: int, change: Upsert, ref: DocumentRef) -> None:
         assert change.body is not None
@@ -225,7 +183,7 @@ class Draft:
             routed = self._router.route(change, ref, value, keep=kept, optional=change.optional)
             if routed.problem is not None:
                 code, text = routed.problem
-                self._skip(number, code, text, ref.path)
+                self.ledger.skip(number, code, text, ref.path)
                 return
             outside = next((edits.path for edits in routed.edits if is_outside(edits.path)), None)
             if outside is None and is_outside(ref.path) and routed.changes_source:
@@ -238,25 +196,23 @@ class Draft:
                 self._not_updated(number, ref.path)
                 return
             for edits in routed.edits:
-                self._merge_edits(number, edits)
+                self.ledger.merge(number, edits)
             value = routed.source
             if routed.edits:
-                self._note(number, Outcome.UPDATED, path=routed.edits[-1].path)
+                self.ledger.note(number, Outcome.UPDATED, path=routed.edits[-1].path)
             if is_outside(ref.path):
                 if not routed.edits:
-                    self._note(number, Outcome.UNCHANGED, path=ref.path)
+                    self.ledger.note(number, Outcome.UNCHANGED, path=ref.path)
                 self._written.add((ref.path, ref.fact.index))
                 return
         elif self._holds_placeholders(number, change, ref, kept):
             return
         desired = DesiredDocument(value, kept, change.optional)
-        if not change.update and would_change(self._bytes(ref.path), ref.fact.index, desired):
+        if not change.update and would_change(self.ledger.read(ref.path), ref.fact.index, desired):
             self._not_updated(number, ref.path)
             return
-        self._work(ref.path).edits[ref.fact.index] = desired
-        self._edit_owner.setdefault((ref.path, ref.fact.index), []).append(number)
+        self.ledger.edit(number, ref, desired)
         self._written.add((ref.path, ref.fact.index))
-        self._own(number, ref.path)
 
     def _restore_inherited(self, number: int, change: Upsert, ref: DocumentRef) -> bool:
         """Take back the patch that deleted a base's object, now that the object lives again."""
@@ -264,38 +220,31 @@ class Draft:
         if deletion is None or not deletion.done:
             return False
         if not change.create:
-            self._skip(number, SkipReason.CREATE_NOT_SELECTED, "no rule selects creations of this type")
+            self.ledger.skip(number, SkipReason.CREATE_NOT_SELECTED, "no rule selects creations of this type")
             return True
         unused = {deletion.path}
         edits = replace(deletion.edits, new_patches=set(), removed_patches=unused, unused_files=unused)
-        self._merge_edits(number, edits)
-        self._note(number, Outcome.CREATED, path=deletion.path)
+        self.ledger.merge(number, edits)
+        self.ledger.note(number, Outcome.CREATED, path=deletion.path)
         return True
 
     def _holds_placeholders(
         self, number: int, change: Upsert, ref: DocumentRef, kept: tuple[str, ...]
     ) -> bool:
         """Skip an object whose file holds placeholders that live does not show."""
-        text = tokens.document_problem(self._bytes(ref.path), ref.fact.index, change.body, kept, ref.path)
+        text = tokens.document_problem(
+            self.ledger.read(ref.path), ref.fact.index, change.body, kept, ref.path
+        )
         if text:
-            self._skip(number, SkipReason.RENDER_DOES_NOT_MATCH_LIVE, text, ref.path)
+            self.ledger.skip(number, SkipReason.RENDER_DOES_NOT_MATCH_LIVE, text, ref.path)
         return bool(text)
-
-    def _merge_edits(self, number: int, edits: KustomizationEdits) -> None:
-        self._kustomization(edits.path, edits.directory).merge(edits)
-        self._own(number, edits.path, *edits.unused_files)
-        for path in edits.unused_files:
-            self._work(path).removals.update(patch_documents(self._inventory, path))
-
-    def _kustomization(self, path: str, directory: str) -> KustomizationEdits:
-        return self._kustomizations.setdefault(path, KustomizationEdits(path, directory))
 
     def _delete(self, number: int, change: Delete) -> None:
         ref, undeclared = locate(self._inventory, change.key, namespaced=change.namespaced)
         if ref is None and undeclared is not None:
             self._undeclared(number, undeclared)
         elif ref is None:
-            self._note(number, Outcome.UNCHANGED, code=SkipReason.ALREADY_ABSENT.value)
+            self.ledger.note(number, Outcome.UNCHANGED, code=SkipReason.ALREADY_ABSENT.value)
         else:
             self._remove(number, ref)
 
@@ -306,14 +255,14 @@ class Draft:
             self._fan_in(number, ref)
             return False
         self._cut(number, ref)
-        self._note(number, Outcome.DELETED, path=ref.path)
+        self.ledger.note(number, Outcome.DELETED, path=ref.path)
         return True
 
     def _cut(self, number: int, ref: DocumentRef) -> None:
-        self._work(ref.path).removals.add(ref.fact.index)
-        self._own(number, ref.path)
+        self.ledger.work(ref.path).removals.add(ref.fact.index)
+        self.ledger.own(number, ref.path)
         for edits in orphaned_entries(self._inventory, ref):
-            self._merge_edits(number, edits)
+            self.ledger.merge(number, edits)
 
     def _remove_inherited(self, number: int, ref: DocumentRef) -> bool:
         """Delete an object of a base by a patch in the overlay; true when that changes something."""
@@ -322,61 +271,65 @@ class Draft:
             self._escapes(number, ref.path)
             return False
         if deletion.done:
-            self._note(number, Outcome.UNCHANGED, path=deletion.path, code=SkipReason.ALREADY_ABSENT.value)
+            self.ledger.note(
+                number, Outcome.UNCHANGED, path=deletion.path, code=SkipReason.ALREADY_ABSENT.value
+            )
             return False
-        self._work(deletion.path).appended[""] = deletion.content
-        self._own(number, deletion.path)
-        self._merge_edits(number, deletion.edits)
-        self._note(number, Outcome.DELETED, path=deletion.path)
+        self.ledger.work(deletion.path).appended[""] = deletion.content
+        self.ledger.own(number, deletion.path)
+        self.ledger.merge(number, deletion.edits)
+        self.ledger.note(number, Outcome.DELETED, path=deletion.path)
         return True
 
     def _sweep(self, number: int, change: Sweep) -> None:
         for ref in absent_documents(self._inventory, change):
             if (ref.path, ref.fact.index) in self._written:
                 continue
-            work = self._works.get(ref.path)
+            work = self.ledger.works.get(ref.path)
             if work is not None and ref.fact.index in work.removals:
                 continue
             if number in self._excluded and ref.path in self._inventory.context.reaches:
-                self._skip(number, self._excluded[number].code, self._excluded[number].message, ref.path)
+                self.ledger.skip(
+                    number, self._excluded[number].code, self._excluded[number].message, ref.path
+                )
                 continue
             if self._policy.hold_sweep_deletes:
                 self.held += 1
-                self._skip(number, SkipReason.HELD, "the deletion is held by the sweep brake", ref.path)
+                self.ledger.skip(number, SkipReason.HELD, "the deletion is held by the sweep brake", ref.path)
             elif self._remove(number, ref):
                 self.swept += 1
-        if number not in self.results:
-            self._note(number, Outcome.UNCHANGED)
+        if number not in self.ledger.results:
+            self.ledger.note(number, Outcome.UNCHANGED)
 
     def _patch(self, number: int, change: FieldPatch) -> None:
         ref, _undeclared = locate(self._inventory, change.key, namespaced=change.namespaced)
         if ref is None:
-            self._skip(number, SkipReason.PATCH_NO_PARENT, "Git holds no document for this object")
+            self.ledger.skip(number, SkipReason.PATCH_NO_PARENT, "Git holds no document for this object")
             return
         if is_outside(ref.path):
             self._escapes(number, ref.path)
             return
-        work = self._work(ref.path)
+        work = self.ledger.work(ref.path)
         sensitive = is_sensitive(change.group, (change.resource, change.kind), self._policy.sensitive_types)
         if sensitive or ref.fact.has_sops or work.whole is not None or ref.fact.index in work.removals:
-            self._skip(number, SkipReason.PATCH_UNSAFE, f"{ref.path} cannot be patched", ref.path)
+            self.ledger.skip(number, SkipReason.PATCH_UNSAFE, f"{ref.path} cannot be patched", ref.path)
             return
         if self._inventory.context.fan_in(ref.path):
             self._fan_in(number, ref)
             return
         assignments = dict(change.assignments)
         if not fields.are_disjoint(assignments):
-            self._skip(
+            self.ledger.skip(
                 number, SkipReason.PATCH_UNSAFE, "the fields to set are empty or contain each other", ref.path
             )
             return
         if ref.path in self._inventory.context.reaches:
             routed = self._router.route_patch(change, ref, assignments)
             for edits in routed.edits:
-                self._merge_edits(number, edits)
+                self.ledger.merge(number, edits)
             assignments = dict(routed.source)
             if routed.edits:
-                self._note(number, Outcome.UPDATED, path=routed.edits[-1].path)
+                self.ledger.note(number, Outcome.UPDATED, path=routed.edits[-1].path)
                 if not assignments:
                     return
         pending = work.edits.get(ref.fact.index)
@@ -386,16 +339,14 @@ class Draft:
             for pointer, new in assignments.items():
                 fields.set_pointer(value, pointer, new)
         except (YamlError, ValueError, TypeError) as error:
-            self._skip(number, SkipReason.PATCH_UNSAFE, str(error), ref.path)
+            self.ledger.skip(number, SkipReason.PATCH_UNSAFE, str(error), ref.path)
             return
         desired = DesiredDocument(value) if pending is None else replace(pending, value=value)
-        work.edits[ref.fact.index] = desired
-        self._edit_owner.setdefault((ref.path, ref.fact.index), []).append(number)
+        self.ledger.edit(number, ref, desired)
         self._written.add((ref.path, ref.fact.index))
-        self._own(number, ref.path)
 
     def _loaded(self, ref: DocumentRef) -> Mapping[str, Any]:
-        return load_mapping(self._bytes(ref.path), ref.fact.index)
+        return load_mapping(self.ledger.read(ref.path), ref.fact.index)
 
     def _place_new(self) -> None:
         placer = Placer(
@@ -410,7 +361,7 @@ class Draft:
             place = placer.place(subject)
             problem = path_problem(self._inventory, place.path)
             if problem:
-                self._skip(number, SkipReason.INVALID_PATH, f"{place.path}: {problem}", place.path)
+                self.ledger.skip(number, SkipReason.INVALID_PATH, f"{place.path}: {problem}", place.path)
                 continue
             groups.setdefault(place.path, []).append(NewDocument(key, number, change, subject, place))
         for path, members in sorted(groups.items()):
@@ -424,7 +375,7 @@ class Draft:
                 text = (
                     f"{path} is wanted by several objects of which one is encrypted; give each its own path"
                 )
-                self._skip(member.number, SkipReason.MIXED_SENSITIVITY, text, path)
+                self.ledger.skip(member.number, SkipReason.MIXED_SENSITIVITY, text, path)
             registered = [registration(self._inventory, member.place, member.subject) for member in members]
             if None in registered:
                 registered = [None] * len(members)
@@ -436,65 +387,30 @@ class Draft:
         for member in members:
             refusal = append_refusal(self._inventory, path, member.subject)
             if refusal is not None:
-                self._skip(member.number, refusal[0], refusal[1], path)
+                self.ledger.skip(member.number, refusal[0], refusal[1], path)
             else:
                 supplied = self._inventory.context.namespace(path)
                 self._add(path, member, inherits=bool(supplied) and member.subject.namespaced)
 
     def _register(self, number: int, found: Registration) -> None:
         kustomization = found.kustomization
-        self._kustomization(kustomization.path, kustomization.directory).added.add(found.entry)
-        self._own(number, kustomization.path)
+        self.ledger.kustomization(kustomization.path, kustomization.directory).added.add(found.entry)
+        self.ledger.own(number, kustomization.path)
         self.registered.add(number)
 
     def _add(self, path: str, member: NewDocument, *, inherits: bool) -> None:
         try:
             rendered = render_new(member.change, self._policy.ignore_fields, inherits_namespace=inherits)
         except (YamlError, TypeError, ValueError) as error:
-            self._skip(member.number, SkipReason.UNREADABLE_RESULT, str(error), path)
+            self.ledger.skip(member.number, SkipReason.UNREADABLE_RESULT, str(error), path)
             return
-        work = self._work(path)
+        work = self.ledger.work(path)
         if member.change.sensitive:
             work.whole = rendered
         else:
             work.appended[member.key] = rendered
-        self._own(member.number, path)
+        self.ledger.own(member.number, path)
         if member.number in self._moved:
             self._cut(member.number, self._moved[member.number])
         place = member.place
-        self._note(member.number, Outcome.CREATED, path=path, rule=place.rule.value, message=place.note)
-
-    def _apply(self) -> None:
-        for path, work in sorted(self._works.items()):
-            data = work.apply(lambda index, result, path=path: self._edited(path, index, result))  # type: ignore[misc]
-            if data is None and work.original is not None:
-                for kustomization in self._inventory.context.listing(path):
-                    if is_outside(kustomization.path):
-                        continue
-                    edits = self._kustomization(kustomization.path, kustomization.directory)
-                    edits.removed.add(path)
-                    for number in self.owners.get(path, ()):
-                        self._own(number, kustomization.path)
-            if data != work.original:
-                self.files[path] = data
-        for path, edits in sorted(self._kustomizations.items()):
-            if edits.empty:
-                continue
-            original = self._bytes(path)
-            data = edits.apply(original)
-            if data is None:
-                self.unapplied.add(path)
-            elif data != original:
-                self.files[path] = data
-
-    def _edited(self, path: str, index: int, result: EditResult) -> None:
-        for number in self._edit_owner.get((path, index), ()):
-            if result.mode is EditMode.NO_CHANGE:
-                if number not in self.results:
-                    self._note(number, Outcome.UNCHANGED, path=path)
-            elif result.mode is EditMode.SKIPPED:
-                self._skip(
-                    number, SkipReason.NOT_EDITABLE, result.diagnostic or "cannot be edited safely", path
-                )
-            elif not any(found.path == path for found in self.results.get(number, ())):
-                self._note(number, Outcome.UPDATED, path=path, message=result.diagnostic or "")
+        self.ledger.note(member.number, Outcome.CREATED, path=path, rule=place.rule.value, message=place.note)

@@ -102,9 +102,9 @@ class _Planner:
             hidden = self._hidden(draft)
             if hidden:
                 return self._refused(hidden)
-            if not draft.files:
+            if not draft.ledger.files:
                 return self._finish(draft, changes, self._inventory)
-            after = self._inventory.with_files(draft.files, like=self._like)
+            after = self._inventory.with_files(draft.ledger.files, like=self._like)
             found, unattributed = self._problems(draft, after, changes)
             if unattributed:
                 return self._refused(unattributed)
@@ -130,8 +130,8 @@ class _Planner:
             number: Exclusion(
                 SkipReason.NOT_EXPRESSIBLE, f"{path} cannot be edited safely; change it by hand"
             )
-            for path in sorted(draft.unapplied)
-            for number in draft.owners.get(path, ())
+            for path in sorted(draft.ledger.unapplied)
+            for number in draft.ledger.owners.get(path, ())
         }
 
     def _read(self, path: str) -> bytes:
@@ -152,7 +152,7 @@ class _Planner:
                 path,
                 f"{IGNORE_FILE} hides {path}, which the mirror has to write; narrow the pattern",
             )
-            for path in draft.files
+            for path in draft.ledger.files
             if is_hidden(path, self._inventory.rules)
         ]
 
@@ -162,7 +162,7 @@ class _Planner:
         found: dict[int, Exclusion] = {}
         unattributed: list[Issue] = []
         for issue in check(after):
-            owners = draft.owners.get(issue.path, set())
+            owners = draft.ledger.owners.get(issue.path, set())
             code = (
                 SkipReason.LIMIT if issue.kind is IssueKind.LIMIT_EXCEEDED else SkipReason.UNREADABLE_RESULT
             )
@@ -172,8 +172,12 @@ class _Planner:
                 found[number] = Exclusion(code, f"the result would be refused: {issue.message}")
         if found or unattributed or self._renderer is None:
             return found, unattributed
-        verifier = Verifier(self._inventory, after, draft.files, read=self._read, renderer=self._renderer)
-        for mismatch in verifier.run(draft.results, self._expected(draft, changes), draft.owners):
+        verifier = Verifier(
+            self._inventory, after, draft.ledger.files, read=self._read, renderer=self._renderer
+        )
+        for mismatch in verifier.run(
+            draft.ledger.results, self._expected(draft, changes), draft.ledger.owners
+        ):
             if not mismatch.changes:
                 unattributed.append(
                     Issue(IssueKind.KUSTOMIZE_RENDER_REFUSED, mismatch.root, mismatch.message)
@@ -187,7 +191,7 @@ class _Planner:
         are.
         """
         expected: dict[int, Any] = {number: routed.expected for number, routed in draft.rendered.items()}
-        for number, results in draft.results.items():
+        for number, results in draft.ledger.results.items():
             change = changes[number]
             if not isinstance(change, Upsert) or change.body is None or number in expected:
                 continue
@@ -201,8 +205,8 @@ class _Planner:
     def _finish(self, draft: Draft, changes: Sequence[Change], after: Inventory) -> WritePlan:
         results: list[ChangeResult] = []
         for number, change in enumerate(changes):
-            results.extend(draft.results.get(number) or [ChangeResult(change, Outcome.UNCHANGED)])
-        files = dict(draft.files)
+            results.extend(draft.ledger.results.get(number) or [ChangeResult(change, Outcome.UNCHANGED)])
+        files = dict(draft.ledger.files)
         if files:
             boot = missing_files(
                 self._inventory, self._policy.recipients, encryption_enabled=self._policy.encryption_enabled
