@@ -16,7 +16,8 @@ DEEPEST = 400
 """Levels that are read. What was cut has at least as many, and that is deeper than an object may be to be
 mirrored: it is seen, and never written as what it is not.
 """
-_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]', re.DOTALL)
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
+"""A text that nobody closed goes to the end: each byte is looked at once, whatever it is."""
 OPENING, CLOSING = (b"[", b"{"), (b"]", b"}")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverser.deepjson import DEEPEST, loads, shallow
+from reverser.deepjson import DEEPEST, loads, shallow, tokens
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -57,3 +57,10 @@ def test_what_is_no_json(junk: bytes, brackets: str) -> None:
                 loads(text)
         else:
             assert loads(text) == expected
+
+
+@pytest.mark.parametrize("last", [b"", b"\\", b"x"], ids=["quote", "backslash", "letter"])
+def test_a_text_that_nobody_closes_is_one_text(last: bytes) -> None:
+    """Its escaped quotes begin none, or each of them would be followed to the end anew."""
+    opened = b'"' + b'\\"' * 100_000 + last
+    assert [token for token, *_ in tokens(b"{" + opened)] == [b"{", opened]
