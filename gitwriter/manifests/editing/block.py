@@ -168,6 +168,15 @@ class BlockItems:
             start = source.with_leading_comments(start, self.column)
         return start, source.after_deeper_comments(source.line_end(stop), self.column)
 
+    def own_chunk(self, index: int) -> tuple[int, int]:
+        """The same, from its dash on where that is on the line of the parent's."""
+        start, end = self.chunk(index)
+        return (start, end) if index or self.first_begins_line else (self._dashes[0], end)
+
+    def gap(self, index: int) -> str:
+        """What lies between an item's lines and those of the next one."""
+        return self._source.work[self.chunk(index)[1] : self.chunk(index + 1)[0]]
+
     def cut_up_to(self, index: int) -> Edit:
         """Cut the items before one that moves up to the dash with which the list begins; a comment above it
         moves along."""

@@ -225,7 +225,8 @@ class Planner:
         removed = set(range(len(node.items))).difference(slots)
         if not items.first_begins_line and (slots[0] != 0 or match[0] != 0):
             if match[0] != slots[0]:
-                raise PlanConflict("a list begins on its parent's line")
+                edits.append(self._behind_a_dash(items, node, target, slots, look))
+                return
             edits.append(items.cut_up_to(slots[0]))
             removed -= set(range(slots[0]))
         quote = common_quote(node.items, flow=False) if None in match else ""
@@ -247,6 +248,31 @@ class Planner:
                 edits.append(Edit(*items.chunk(slot), text))
             position = clear_of(edits[since:], items.chunk(slot)[1])
         edits += [Edit(*items.chunk(index), "") for index in sorted(removed)]
+
+    def _behind_a_dash(
+        self, items: BlockItems, node: Node, target: list[Any], slots: list[int], look: Look
+    ) -> Edit:
+        """The items of a list that begins on its parent's line, where another one comes to stand first."""
+        match = self.alignment(node, target).match
+        quote = common_quote(node.items, flow=False) if None in match else ""
+        free, place = iter(slots), 0
+        parts: list[str] = []
+        for index, value in enumerate(target):
+            old = match[index]
+            if old is None:
+                parts.append(items.insertion(items.chunk(0)[1], value, look, quote).text)
+                continue
+            slot = next(free)
+            parts += [items.gap(number) for number in range(place, slot)]
+            place = slot
+            inner: list[Edit] = []
+            self.value(node.items[old], value, items.place_of(old), look, inner)
+            start, end = items.own_chunk(old)
+            indent = " " * items.column if start != items.chunk(old)[0] else ""
+            parts.append(indent + apply_edits(self.source.work, inner, start=start, end=end))
+        last = len(node.items) - 1
+        parts += [items.gap(number) for number in range(place, last)]
+        return Edit(items.own_chunk(0)[0], items.chunk(last)[1], "".join(parts).lstrip(" \r\n"))
 
     def _flow_sequence(
         self, node: Node, target: list[Any], slots: list[int], look: Look, edits: list[Edit]
