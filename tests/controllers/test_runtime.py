@@ -46,7 +46,7 @@ async def running(cluster: Cluster) -> AsyncIterator[ControllerRuntime]:
             await cache.stop()
 
 
-async def until(look: Callable[[], Awaitable[bool]], seconds: float = 15.0) -> None:
+async def until(look: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not await look():
             await asyncio.sleep(0.05)
@@ -104,7 +104,7 @@ async def test_an_outcome_wakes_its_request_and_a_deletion_retires(cluster: Clus
         async def committed() -> bool:
             return (await cluster.conditions("CommitRequest", "save")).get("Ready") == "True/Committed"
 
-        await until(committed, 5.0)
+        await until(committed, 9.0)
 
         async def open_gate() -> bool:
             return bool(await cluster.store.read_gates())
@@ -116,7 +116,7 @@ async def test_an_outcome_wakes_its_request_and_a_deletion_retires(cluster: Clus
             names = [type(e.entry).__name__ for e in await cluster.store.read_entries(main)]
             return names == ["RetireEntry"]
 
-        await until(retired, 5.0)
+        await until(retired, 9.0)
 
 
 async def test_who_leads_tells_what_waits(cluster: Cluster, url: str) -> None:
