@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..nodes import Kind, Node
-from .render import Look, flow_look, inline_value, is_block, mapping_lines, pretty_flow, sequence_lines
+from .render import (
+    Look,
+    flow_look,
+    inline_text,
+    inline_value,
+    is_block,
+    mapping_lines,
+    pretty_flow,
+    sequence_lines,
+)
 from .source import Edit, PlanConflict, Source
 from .spelling import fresh_spelling
 
@@ -89,6 +98,9 @@ def _rendered(source: Source, node: Node, target: Any, place: Place, look: Look)
         column = _content_column(source, node, place, look.style.dash)
         return "", sequence_lines(target, inner, column, like=model)
     if isinstance(target, str):
+        below = source.line_end(node.end)
+        if node.body >= node.end and source.after_deeper_comments(below, place.column) > below:
+            return inline_text(target, look), []  # a block would take in the comments below it
         first, *rest = fresh_spelling(target, look, parent_column=place.column)
         return first, rest
     return inline_value(target, look), []
