@@ -18,6 +18,7 @@ from celery import Celery, signals
 from celery.apps.worker import install_worker_term_handler  # type: ignore[attr-defined]
 from celery.beat import SchedulingError
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
+from celery.worker.consumer import Gossip, Mingle
 from django.conf import settings
 from django.db.utils import DatabaseError
 from kombu.transport.virtual import Channel
@@ -44,6 +45,10 @@ forbid_core_dumps()
 # A hint that is not restored is sent again within seconds; restoring one over a connection that is lost ends
 # the whole worker with an AttributeError.
 Channel.do_restore = False
+# Workers have nothing to tell each other: the journal and its leases say all. When Redis goes away while they
+# talk, each prints stacks; so they do not begin, also without the flags that forbid it.
+Gossip.compatible_transports = set()
+Mingle.compatible_transports = set()
 
 
 def _check_settings() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
+from celery.worker.consumer import Gossip, Mingle
 from kombu import Connection
 
 import reverser.celery
@@ -30,3 +32,9 @@ def test_a_hint_is_taken_before_it_is_worked_on() -> None:
     assert not conf.task_acks_late
     assert not any(task.acks_late for task in reverser.celery.app.tasks.values())
     assert conf.worker_prefetch_multiplier == 1
+
+
+@pytest.mark.parametrize("step", [Gossip, Mingle])
+def test_workers_do_not_talk_to_each_other(step: Any) -> None:
+    """Q03: also a worker that is started without the flags prints no stacks when Redis goes away."""
+    assert not step.compatible_transport(step, reverser.celery.app)
