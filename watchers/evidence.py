@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 
 from reverser.store.attribution import (
@@ -30,6 +30,7 @@ from reverser.store.attribution import (
     Slot,
     evidence_key,
     last_key,
+    moment_of,
     version_key,
 )
 from reverser.store.model import Author, Claim
@@ -159,7 +160,7 @@ def claim_of(fact: Fact, *, ripe_ms: int) -> Claim | None:
     """
     if fact.surely_wrote:
         return None
-    answered = _moment(fact.stage_timestamp)
+    answered = moment_of(fact.stage_timestamp)
     if answered is None:
         return Claim(NEVER, ripe_ms)
     whole = answered + RIVAL_SLACK
@@ -182,13 +183,5 @@ def lead(fact: Fact, seen: float) -> float | None:
     """Seconds from the moment a fact's request was received to ``seen`` (Unix time), when its change showed
     up here; None = not known.
     """
-    moment = _moment(fact.received_timestamp)
+    moment = moment_of(fact.received_timestamp)
     return None if moment is None else seen - moment.timestamp()
-
-
-def _moment(text: str) -> datetime | None:
-    """An RFC 3339 time in UTC, to the microsecond."""
-    try:
-        return datetime.fromisoformat(f"{text[:26].rstrip('Z')}+00:00")
-    except ValueError:
-        return None

@@ -35,7 +35,7 @@ from reverser.kinds.model import GitTarget
 from reverser.kinds.parse import parse_git_target
 from reverser.kinds.paths import path_problem
 from reverser.store import AsyncStore
-from reverser.store.model import BranchKey, Gate, RetireEntry, TargetRef
+from reverser.store.model import BranchKey, Gate, RetireEntry, TargetRef, digest_name
 from reverser.trust.urls import canonical_url
 from watchers.registry import Registry
 
@@ -219,7 +219,9 @@ class TargetReconciler:
             last_push=rfc3339_ms(pushed) if pushed else "",
             held=tuple(hold.outcome_id for hold in holds),
             held_message=f"{held} deletion(s) by a sweep are held, because they are unusually many",
-            unsealed=tuple(_not_sealed(field, reason) for field, reason in sorted(unsealed.items())),
+            unsealed=tuple(
+                NotSealed(digest_name(field), reason) for field, reason in sorted(unsealed.items())
+            ),
         )
 
     def _claims(self, target: GitTarget) -> list[Claimed] | None:
@@ -294,9 +296,3 @@ class TargetReconciler:
         namespace, name = self._names.pop(uid, (branch.namespace, ""))
         await self._store.append_retire(branch, RetireEntry(TargetRef(uid, namespace, name)))
         await self._store.write_gate(uid, closed)
-
-
-def _not_sealed(field: str, reason: str) -> NotSealed:
-    """From the field of a digest."""
-    resource, namespace, name = field.split("|", 2)
-    return NotSealed(f"{resource} {namespace}/{name}" if namespace else f"{resource} {name}", reason)

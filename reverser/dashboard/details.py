@@ -28,7 +28,7 @@ from reverser.kinds.parse import parse_git_provider, parse_watch_rule
 from reverser.kube.paths import own_path
 from reverser.kube.sync import Kube
 from reverser.store import Store
-from reverser.store.model import Hold, LeaseKind, PathVerdict, Recipients, StreamState
+from reverser.store.model import Hold, LeaseKind, PathVerdict, Recipients, StreamState, digest_name
 
 KUBE_SECONDS = 3.0
 PLAN_BYTES = 1024 * 1024
@@ -190,7 +190,7 @@ def _waiting(store: Store, target: TargetState, window_ms: int | None) -> Waitin
             path=store.read_path_verdict(target.uid),
             recipients=store.read_recipients(target.uid),
             unsealed={
-                _unsealed_name(name): why for name, why in sorted(store.read_unsealed(target.uid).items())
+                digest_name(name): why for name, why in sorted(store.read_unsealed(target.uid).items())
             },
             holds=sorted(store.read_holds(target.uid).values(), key=lambda hold: hold.since_ms),
             kept=_kept(store, target),
@@ -202,13 +202,6 @@ def _waiting(store: Store, target: TargetState, window_ms: int | None) -> Waitin
         )
     except StoreUnavailable as error:
         return Waiting(problem=str(error))
-
-
-def _unsealed_name(field: str) -> str:
-    """``secrets shop/token`` of the store's ``secrets|shop|token``."""
-    group_resource, _, rest = field.partition("|")
-    namespace, _, name = rest.partition("|")
-    return f"{group_resource} {namespace}/{name}" if namespace else f"{group_resource} {name}"
 
 
 def _kept(store: Store, target: TargetState) -> list[KeptType]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -104,6 +105,14 @@ _FIELDS = {
     "manager": "manager",
 }
 _FLAGS = {"surely_wrote": "surelyWrote", "only_sets": "onlySets", "from_before": "fromBefore"}
+
+
+def moment_of(text: str) -> datetime | None:
+    """A time of an audit event (RFC 3339 in UTC), to the microsecond; None for anything else."""
+    try:
+        return datetime.fromisoformat(f"{text[:26].rstrip('Z')}+00:00")
+    except ValueError:
+        return None
 
 
 def exact_key(group_resource: str, uid: str, resource_version: str) -> str:

@@ -291,3 +291,9 @@ class Stored:
 def digest_field(ref: ObjectRef) -> str:
     """The hash field under which an object's DigestRecord stands: group/resource, namespace, name."""
     return "|".join((ref.type.group_resource, ref.namespace, ref.name))
+
+
+def digest_name(field: str) -> str:
+    """The object of a ``digest_field`` as people read it: ``secrets shop/token``."""
+    group_resource, namespace, name = field.split("|", 2)
+    return f"{group_resource} {namespace}/{name}" if namespace else f"{group_resource} {name}"

@@ -35,6 +35,7 @@ from reverser.store.entries import (
     TypeRef,
     UnsealedEntry,
     digest_field,
+    digest_name,
 )
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "UnsealedEntry",
     "WindowKind",
     "digest_field",
+    "digest_name",
 ]
 
 

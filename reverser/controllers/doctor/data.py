@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from redis.exceptions import RedisError
 
 from reverser.controllers.doctor.findings import Finding, good, note, problem
 from reverser.errors import ReverserError, SettingsInvalid
 from reverser.store import Store
-from reverser.store.attribution import Fact, decode_slot
+from reverser.store.attribution import Fact, decode_slot, moment_of
 
 FACTS = "gitops-reverser:author:v1:audit:*"
 MOST_FACTS = 500
@@ -78,10 +77,8 @@ def _stage_ms(value: bytes | None) -> float | None:
     fact = decode_slot(value)
     if not isinstance(fact, Fact) or fact.from_before:
         return None
-    try:
-        return datetime.fromisoformat(f"{fact.stage_timestamp[:26].rstrip('Z')}+00:00").timestamp() * 1000
-    except ValueError:
-        return None
+    staged = moment_of(fact.stage_timestamp)
+    return None if staged is None else staged.timestamp() * 1000
 
 
 def judge_lag(lags: Sequence[float], *, grace: float) -> Finding:
