@@ -22,7 +22,9 @@ from reverser.kube.requests import KubeList
 from reverser.store import AsyncStore, keys
 from reverser.store.model import (
     ALL_OPERATIONS,
+    Boundary,
     BranchKey,
+    CloseReason,
     EventEntry,
     Fence,
     LeaseKind,
@@ -35,6 +37,7 @@ from reverser.store.model import (
     SweepEntry,
     TargetRef,
     TypeRef,
+    WindowKind,
 )
 from watchers.appender import Appender, Position
 from watchers.buffer import ShardBuffer
@@ -252,17 +255,27 @@ class Writer:
     sweeps: list[SweepEntry] = field(default_factory=list)
 
     async def drain(self) -> None:
+        """Everything that waits. A sweep may be superseded until it is claimed (J6, J13): then reads again."""
         fence = await self.store.acquire_lease(LeaseKind.BRANCH, BRANCH.id, "writer", 60_000, "writer")
         assert fence is not None
+        while not await self._drain(fence):
+            pass
+
+    async def _drain(self, fence: Fence) -> bool:
         for stored in await self.store.read_entries(BRANCH):
-            entry = stored.entry
+            entry, boundary = stored.entry, ""
             if isinstance(entry, SweepEntry):
+                boundary = f"b-{stored.id}"
+                window = Boundary(boundary, WindowKind.SWEEP, TARGET, (stored.id,), CloseReason.SWEEP)
+                if not await self.store.store_boundary(BRANCH, fence, window):
+                    return False
                 await self._sweep(entry)
             else:
                 assert isinstance(entry, EventEntry)
                 self._event(entry)
             outcome = Outcome(f"o-{stored.id}", OutcomeKind.PUSHED, BRANCH, TARGET)
-            assert await self.store.settle(BRANCH, fence, Settlement(outcome, (stored.id,)))
+            assert await self.store.settle(BRANCH, fence, Settlement(outcome, (stored.id,), boundary))
+        return True
 
     def _event(self, entry: EventEntry) -> None:
         self.events.append(entry)
