@@ -255,7 +255,7 @@ class Writer:
     sweeps: list[SweepEntry] = field(default_factory=list)
 
     async def drain(self) -> None:
-        """Everything that waits. A sweep may be superseded until it is claimed (J6, J13): then reads again."""
+        """Everything that waits. A sweep may be superseded until it is claimed (J6, J13): it reads again."""
         fence = await self.store.acquire_lease(LeaseKind.BRANCH, BRANCH.id, "writer", 60_000, "writer")
         assert fence is not None
         while not await self._drain(fence):
