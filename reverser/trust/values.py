@@ -16,6 +16,16 @@ from urllib.parse import quote
 _MASK = "****"
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
 _AUTHORIZATION = re.compile(r"(?i)\b(authorization:\s*)\S+(\s+\S+)?")
+_NAMED = re.compile(
+    r"(?i)([?&;](?:[a-z0-9]+[-_.])*"
+    r"(?:token|access[-_]?key|api[-_]?key|password|passwd|secret|sig|signature|credential)=)[^\s&;#\"'<>]+"
+)
+"""The value of a query parameter whose name says that it is a secret, ``private_token`` for one."""
+_TOKENS = re.compile(
+    r"(?:\bgh[opsur]_|\bgithub_pat_|\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-|\bAT(?:BB|CTT3|ATT3)|\bxox[a-z]-"
+    r"|\bhvs\.|AGE-SECRET-KEY-)[A-Za-z0-9_=.-]{6,}"
+)
+"""Tokens that the host that gave them out, or age, marks as such."""
 _UNBLOCK = re.compile(r"https?://\S+/unblock-secret/\S+")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -56,15 +66,16 @@ class SecretValue:
 
 def redact(text: str, secrets: Iterable[SecretValue] = (), *, limit: int = 1024) -> str:
     """``text`` without the given secrets (plain, percent-encoded, JSON-escaped, base64, hexadecimal), URL
-    userinfo, authorization headers, secret-scanning bypass links and terminal control; at most ``limit``
-    characters."""
+    userinfo, query parameters that name a secret, tokens that are marked as such, authorization headers,
+    secret-scanning bypass links and terminal control; at most ``limit`` characters."""
     forms = {form for secret in secrets for form in _forms(secret.reveal())}
     for form in sorted(forms, key=len, reverse=True):  # the longest first: one may end another
         text = text.replace(form, _MASK)
+    text = _CONTROLS.sub("", _ESCAPES.sub("", text)).strip()  # before what looks for the ends of words
     text = _AUTHORIZATION.sub(rf"\1{_MASK}", text)
     text = _USERINFO.sub(f"{_MASK}@", text)
+    text = _TOKENS.sub(_MASK, _NAMED.sub(rf"\1{_MASK}", text))
     text = _UNBLOCK.sub("(bypass link removed)", text)
-    text = _CONTROLS.sub("", _ESCAPES.sub("", text)).strip()
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -74,6 +74,24 @@ def test_redaction() -> None:
     assert len(redact("x" * 5000)) == 1024
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("see https://h/x?private_token=CANARY-1&a=b", "see https://h/x?private_token=****&a=b"),
+        ("GET /o?X-Amz-Signature=CANARY%2F1, denied", "GET /o?X-Amz-Signature=**** denied"),
+        ('"/r?a=1&api_key=CANARY"', '"/r?a=1&api_key=****"'),
+        ("found \x1b[33mghp_CANARY0123456789\x1b[0m at live/a.yaml:3", "found **** at live/a.yaml:3"),
+        ("push glpat-CANARY_x-123 is revoked", "push **** is revoked"),
+        ("line 2: AGE-SECRET-KEY-1CANARY", "line 2: ****"),
+        ("the token=short form of a rule? sig: none", "the token=short form of a rule? sig: none"),
+        ("highp_one and glpat- alone stay", "highp_one and glpat- alone stay"),
+    ],
+)
+def test_what_a_server_says_may_hold_tokens(words: str, shown: str) -> None:
+    """106: parameters that name a secret and tokens that are marked as such, in colours or not."""
+    assert redact(words) == shown
+
+
 def test_children_end_at_the_deadline_with_their_children() -> None:
     """The whole group is killed, and the caller waits no longer than asked."""
     began = time.monotonic()
