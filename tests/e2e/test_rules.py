@@ -231,7 +231,8 @@ def test_a_definition_that_comes_after_its_rule(space: Workspace) -> None:
     arrives(space, custom_file(space, group, "two"))
     space.in_git("meanwhile")
     shows_summary(space, "2/2")
-    assert "[CREATE] v1/configmaps/meanwhile" in space.subjects()
+    replayed = [s for s in space.subjects() if s.startswith("reconciled") and "configmaps" in s]
+    assert not replayed, "its own subject, or that of the window it shares with the two, but no replay's"
     path = space.path("gizmos", group=group, name="one") + "/scale"
     body = {"spec": {"replicas": 4}}
     space.kube.patch(path, body)
@@ -306,7 +307,10 @@ def test_a_broken_api_service(space: Workspace) -> None:
         },
     }
     space.extra.append(f"{API_SERVICES}/{name}")
-    space.kube.create(API_SERVICES, body)
+    try:
+        space.kube.create(API_SERVICES, body)
+    except KubeNotFound:
+        pytest.skip("this API server is no aggregator")
     space.configmap("b")
     space.in_git("b")
     space.target("gt2", path="second")
