@@ -27,7 +27,7 @@ from gitwriter.targettree import InventoryShelf
 from gitwriter.units import Work, sweep_of
 from gitwriter.verdicts import obstacle_verdict, verdict_of
 from gitwriter.windows import Unit
-from reverser.errors import LostRace, ReverserError
+from reverser.errors import LostRace, RemoteRejected, ReverserError
 from reverser.sparing import Sparing
 from reverser.store import Store
 from reverser.store.model import BranchKey, Intent, IntentWindow, PathVerdict, SkippedObject, TargetRef
@@ -170,6 +170,9 @@ class Attempt:
             edges.repository.push(edges.remote, branch=self._branch.branch, new=tip, expected=base.tip)
         except ReverserError as error:
             metrics.PUSH_ATTEMPTS.labels(*labels, type(error).__name__).inc()
+            if isinstance(error, RemoteRejected):
+                refused = replace(intent, refused_ms=self._store.time_ms())
+                self._store.note_refusal(self._branch, edges.lease.fence, refused)
             raise
         metrics.PUSH_ATTEMPTS.labels(*labels, "pushed").inc()
         metrics.PUSH_SECONDS.labels(*labels).observe(time.monotonic() - began)

@@ -21,6 +21,8 @@ from reverser.store.model import (
     Stored,
 )
 
+STRAY_TTL_S = 3600
+"""How long a push is remembered that should not arrive any more."""
 READ_BYTES = 8 * 1024 * 1024
 IDS_AT_ONCE = 2_000
 """Redis serves nobody else during a read, so each read is small."""
@@ -208,6 +210,18 @@ def store_intent(branch: BranchKey, fence: Fence, intent: Intent) -> Call[bool]:
             dumps(intent),
             *(window.boundary_id for window in intent.windows),
         ),
+        decode=truth,
+    )
+
+
+def note_refusal(branch: BranchKey, fence: Fence, intent: Intent, *, kept_s: int = STRAY_TTL_S) -> Call[bool]:
+    """The remote refused a push (``intent.refused_ms``); those that it refused ``kept_s`` ago or earlier are
+    forgotten (J15). False: fenced.
+    """
+    return Call(
+        script="note_refusal",
+        keys=(keys.branch_lease(branch), keys.branch_part(branch, "intents")),
+        args=(fence.token, fence.number, intent.id, dumps(intent), kept_s),
         decode=truth,
     )
 

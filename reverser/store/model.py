@@ -198,6 +198,8 @@ class Intent:
     """Object id, or empty when the branch must not exist."""
     new_tip: str
     windows: tuple[IntentWindow, ...]
+    refused_ms: int = 0
+    """When the remote answered the push with a refusal of its own, in Redis time; 0 = it has not."""
 
 
 class OutcomeKind(StrEnum):

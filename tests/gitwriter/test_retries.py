@@ -5,17 +5,22 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gitwriter.attempt import Attempt
 from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
 from gitwriter.base import Base
+from gitwriter.git.pushing import PushResult
+from gitwriter.git.repository import BareRepository
 from gitwriter.health import BLOCKED_RECHECK_SECONDS
 from gitwriter.windows import Unit
 from gitwriter.writer import CLOSED_GATE_RECHECK_MS, PUSH_COOLDOWN_MS
 from reverser.config import load_config
+from reverser.errors import RemoteRejected, RemoteUnavailable
 from reverser.store import Store, keys
 from reverser.store.model import AttachEntry, Gate, OutcomeKind
 
@@ -112,6 +117,40 @@ def test_a_remote_that_refuses_everything_is_not_asked_for_each_window(
     shutdown_write(world)
     assert len(log.read_text().splitlines()) == pushes
     assert world.pending() == left
+
+
+def test_a_remote_that_refuses_for_days_leaves_no_pile_of_pushes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J15: what it has answered with a refusal cannot arrive any more; an hour later it is forgotten, and
+    what it never answered is not.
+    """
+    hook(world, "exit 1")
+    world.event("a", "1")
+
+    def told() -> list[bool]:
+        """Of each push that is remembered, whether its refusal was heard."""
+        restart(world)
+        shutdown_write(world)
+        return [bool(intent.refused_ms) for intent in world.store.read_intents(world.branch)]
+
+    assert [told(), told()] == [[True], [True, True]]
+    push = BareRepository.push
+
+    def unanswered(*args: Any, **more: Any) -> PushResult:
+        with pytest.raises(RemoteRejected):
+            push(*args, **more)
+        raise RemoteUnavailable("the answer was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BareRepository, "push", unanswered)
+        assert told() == [True, True, False]
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "note_refusal", partial(world.store.note_refusal, kept_s=0))
+        assert told() == [False]
+    (world.repository / "hooks" / "pre-receive").unlink()
+    assert told() == []
+    assert (world.pending(), len(world.git.log())) == (0, 1)
 
 
 def test_a_refused_window_holds_what_follows_on_its_folder(world: World) -> None:

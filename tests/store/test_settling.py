@@ -72,6 +72,7 @@ def test_everything_is_fenced(world: World, writer: Fence):
     assert not store.store_intent(BRANCH, late, _intent("i1", "w1"))
     assert not world.settle(late, ids, boundary_id="w1")
     assert not store.note_rewrite(BRANCH, late, "tip")
+    assert not store.note_refusal(BRANCH, late, _intent("i1", "w1"))
     assert not store.forget_branch(BRANCH, late)
     assert not store.forget_digests(BRANCH, late, SCOPE, [FIELD])
     assert world.ids() == ids
@@ -442,6 +443,26 @@ def test_a_push_whose_window_was_settled_otherwise_may_still_land(world: World, 
     assert store.note_stray(BRANCH, writer, "i1")
     assert store.read_marks(TARGET.uid)[SCOPE].wanted == 1
     assert store.read_strays(BRANCH) == []
+
+
+def test_pushes_that_the_remote_refused_do_not_pile_up(world: World, writer: Fence):
+    """J15: one is remembered for an hour after the refusal; one that had no answer, until it is settled."""
+    world.append(event("x"))
+    store, now = world.store, world.store.time_ms()
+    store.store_boundary(BRANCH, writer, boundary(world.ids(), "w1"))
+    ages = {"old": 3_600_001, "young": 3_000_000, "last": 0}
+    refused = {
+        name: dataclasses.replace(_intent(name, "w1"), refused_ms=now - age) for name, age in ages.items()
+    }
+    store.store_intent(BRANCH, writer, _intent("unanswered", "w1"))
+    for intent in refused.values():
+        store.store_intent(BRANCH, writer, dataclasses.replace(intent, refused_ms=0))
+        assert store.note_refusal(BRANCH, writer, intent)
+    assert store.read_intents(BRANCH) == [_intent("unanswered", "w1"), refused["young"], refused["last"]]
+    assert store.note_refusal(BRANCH, writer, refused["old"])
+    assert [intent.id for intent in store.read_intents(BRANCH)] == ["unanswered", "young", "last"]
+    world.settle(writer, world.ids(), boundary_id="w1", pushed=True)
+    assert store.read_intents(BRANCH) == []
 
 
 def test_a_deleted_request_is_withdrawn(world: World, writer: Fence):

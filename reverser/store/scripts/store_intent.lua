@@ -1,4 +1,4 @@
--- J15: what a push is about to do. Only settling takes it away.
+-- J15: what a push is about to do. Settling takes it away, and an hour after the remote's refusal.
 -- KEYS branch lease, intents, boundaries, record   ARGV token, number, intent id, intent, boundary ids
 if not holds(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
 for i = 5, #ARGV do

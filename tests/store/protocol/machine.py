@@ -211,6 +211,11 @@ class Protocol(RuleBasedStateMachine):
             self.world.remote.land(flying[which % len(flying)])
 
     @rule()
+    def flip_refusing_remote(self) -> None:
+        """A policy that refuses every push, and is taken back."""
+        self.world.remote.refuses = not self.world.remote.refuses
+
+    @rule()
     def somebody_pushes(self) -> None:
         tip = self.world.remote.tip
         tree = dict(tip.tree) if tip else {}
@@ -316,6 +321,7 @@ class Protocol(RuleBasedStateMachine):
 
     def settle_down(self) -> None:
         """Faults end, everything runs until there is nothing to do, woken only as the protocol wakes it."""
+        self.world.remote.refuses = False
         for push in self.world.pushes:
             self.world.remote.land(push)
         self.store.wake_branch(BRANCH)  # the re-check of the provider sees that the tip moved

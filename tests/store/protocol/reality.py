@@ -76,9 +76,10 @@ class Push:
 
 @dataclass
 class Remote:
-    """One branch. A push lands if the tip is the expected one."""
+    """One branch. A push lands if the tip is the expected one and the remote takes pushes."""
 
     tip: Commit | None = None
+    refuses: bool = False
 
     @property
     def tip_id(self) -> str:
@@ -93,7 +94,7 @@ class Remote:
     def land(self, push: Push) -> bool:
         """Compare and swap; once per push."""
         if push.landed is None:
-            push.landed = push.expected == self.tip_id
+            push.landed = push.expected == self.tip_id and not self.refuses
             if push.landed:
                 self.tip = push.new
         return push.landed

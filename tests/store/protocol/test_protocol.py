@@ -36,6 +36,7 @@ def _walk(attack: Protocol, seed: int, steps: int) -> None:
         lambda: attack.start_writer(rng.choice([0, 10_000])),
         lambda: attack.late_push_lands(rng.randrange(6)),
         attack.somebody_pushes,
+        attack.flip_refusing_remote,
     ]
     seldom = [
         lambda: attack.recreate(folder()),

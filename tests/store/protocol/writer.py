@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitwriter.windows import (
     ClosedWindow,
@@ -134,7 +134,9 @@ class Writer:
             going = passable(units, waiting)[: self.world.rng.choice([1, 2, 5])]
             if not going:
                 return bool(units)
-            yield from self.attempt(tip, going)
+            refused = yield from self.attempt(tip, going)
+            if refused:
+                return True
 
     def displace(self, units: list[Unit]) -> Steps:
         """J17: what a predecessor still has waiting is pointless once its successor's first sweep may go."""
@@ -169,7 +171,8 @@ class Writer:
                     )
                     yield
 
-    def attempt(self, tip: Commit | None, going: list[Unit]) -> Steps:
+    def attempt(self, tip: Commit | None, going: list[Unit]) -> Generator[None, None, bool]:
+        """Build and push; answers whether the remote refused."""
         built: list[_Built] = []
         head = tip
         for unit in going:
@@ -184,14 +187,14 @@ class Writer:
                 commit = head = Commit(head, tree, unit.boundary.id, unit.boundary.request_uid)
             built.append(_Built(unit, commit, held))
         if not built:
-            return
+            return False
         self.done(self.store.verify_branch(BRANCH, self.fence))
         yield
         if head is tip:
             for item in built:
                 self.settle_unit(item.unit, "", item.held, tip.id if tip else "")
                 yield
-            return
+            return False
         assert head is not None
         windows = tuple(
             IntentWindow(
@@ -209,12 +212,20 @@ class Writer:
         self.world.pushes.append(push)
         yield
         if not self.world.remote.land(push):
-            return
+            refused = self.world.remote.refuses and push.expected == self.world.remote.tip_id
+            yield
+            if refused:
+                # An answer is final here, so it need not be remembered at all.
+                told = replace(intent, refused_ms=self.store.time_ms())
+                self.done(self.store.note_refusal(BRANCH, self.fence, told, kept_s=0))
+                yield
+            return refused
         yield
         for item in built:
             commit_id = item.commit.id if item.commit else ""
             self.settle_unit(item.unit, commit_id, item.held, head.id, intent_id=intent.id)
             yield
+        return False
 
     def refusal(self, unit: Unit) -> OutcomeKind | None:
         target = self.world.targets[unit.boundary.target.uid]
