@@ -121,7 +121,6 @@ class FactResolver:
         self._used: list[str] = []
         self._marker: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
-        self._listening = asyncio.Event()
 
     async def resolve(self, facts: EventFacts) -> Named | None:
         """The author, at the latest at the event's deadline; None when it is not certain."""

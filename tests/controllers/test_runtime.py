@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from reverser.controllers import decide_request, runtime
 from reverser.controllers.runtime import ControllerRuntime
 from reverser.controllers.world import RESOURCES
 from reverser.kube.paths import own_path
@@ -41,7 +44,7 @@ async def running(cluster: Cluster) -> AsyncIterator[ControllerRuntime]:
         yield runtime
     finally:
         stop.set()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 60)
         for cache in caches.values():
             await cache.stop()
 
@@ -84,8 +87,12 @@ async def test_changes_wake_what_depends_on_them(cluster: Cluster, url: str) -> 
         assert not gate.open
 
 
-async def test_an_outcome_wakes_its_request_and_a_deletion_retires(cluster: Cluster, url: str) -> None:
+async def test_an_outcome_wakes_its_request_and_a_deletion_retires(
+    cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I01: the outcome is awaited, not polled for; B18: a deleted target is retired at once."""
+    monkeypatch.setattr(decide_request, "OUTCOME_POLL", 3600.0)
+    monkeypatch.setattr(runtime, "RETIRE_EVERY", 3600.0)
     main = BranchKey("shop", "gp", "main")
     await cluster.apply("GitProvider", "gp", {"url": url, "allowedBranches": ["main"]})
     await cluster.apply("GitTarget", "gt", {"providerRef": {"name": "gp"}, "branch": "main", "path": "live"})
@@ -104,7 +111,7 @@ async def test_an_outcome_wakes_its_request_and_a_deletion_retires(cluster: Clus
         async def committed() -> bool:
             return (await cluster.conditions("CommitRequest", "save")).get("Ready") == "True/Committed"
 
-        await until(committed, 9.0)
+        await until(committed)
 
         async def open_gate() -> bool:
             return bool(await cluster.store.read_gates())
@@ -116,7 +123,7 @@ async def test_an_outcome_wakes_its_request_and_a_deletion_retires(cluster: Clus
             names = [type(e.entry).__name__ for e in await cluster.store.read_entries(main)]
             return names == ["RetireEntry"]
 
-        await until(retired, 9.0)
+        await until(retired)
 
 
 async def test_who_leads_tells_what_waits(cluster: Cluster, url: str) -> None:

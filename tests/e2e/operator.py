@@ -18,11 +18,18 @@ READY_SECONDS = 90.0
 STOP_SECONDS = 40.0
 
 
+_GIVEN: set[int] = set()
+
+
 def free_port() -> int:
-    """A loopback port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that is free now and that nobody in this process was told before."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in _GIVEN:
+            _GIVEN.add(port)
+            return port
 
 
 class Operator:
@@ -101,7 +108,7 @@ class Operator:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        process.wait(10)
+        process.wait(60)
         for pid in children:
             wait_gone(pid)
         self._process = None
@@ -120,7 +127,7 @@ class Operator:
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels, over all processes."""
-        connection = http.client.HTTPConnection(self.http, timeout=10)
+        connection = http.client.HTTPConnection(self.http, timeout=60)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
         connection.close()
@@ -160,7 +167,7 @@ def _children(pid: int) -> list[str]:
     return found
 
 
-def wait_gone(pid: int, seconds: float = 10.0) -> None:
+def wait_gone(pid: int, seconds: float = 60.0) -> None:
     """Wait until a process has ended. Raises TimeoutError."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

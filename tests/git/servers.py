@@ -286,11 +286,11 @@ def git_ssh(folder: Path, root: Path, public_keys: list[str]) -> Iterator[GitSsh
     )
     process = subprocess.Popen([binary, "-D", "-f", str(config), "-E", str(log)])
     try:
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
-            assert process.poll() is None, log.read_text()
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)
         yield GitSsh(port, root, host_key, authority, log, getpass.getuser())
     finally:

@@ -27,7 +27,7 @@ def _save(*arguments: str) -> str:
 
 def _finish(client: Kube, message: str, condition: dict[str, str]) -> None:
     """End the request with this message, as a controller would, once it is there."""
-    ends = time.monotonic() + 20
+    ends = time.monotonic() + 60
     while time.monotonic() < ends:
         for found in client.list(PATH).items:
             if found["spec"].get("message") == message:
@@ -68,9 +68,9 @@ def test_waits_for_the_end(web: Store, condition: dict[str, str], failure: str) 
     try:
         if failure:
             with pytest.raises(CommandError):
-                _save("shop/live", "-m", message, "--wait", "20")
+                _save("shop/live", "-m", message, "--wait", "60")
         else:
-            assert "Committed: it is there" in _save("shop/live", "-m", message, "--wait", "20")
+            assert "Committed: it is there" in _save("shop/live", "-m", message, "--wait", "60")
     finally:
         helper.join()
     assert ready["status"] == "False"

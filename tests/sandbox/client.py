@@ -13,7 +13,7 @@ import urllib3
 from reverser.sandbox.thread import SandboxServer
 
 Obj = dict[str, Any]
-DEADLINE = 15.0
+DEADLINE = 60.0
 USER_AGENT = "python-urllib3/2.8.0"
 
 

@@ -11,7 +11,7 @@ KIND = LeaseKind.TARGET
 
 
 def _wait_until_free(store: Store, ident: str, token: str) -> Fence:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         fence = store.acquire_lease(KIND, ident, token, 60_000, token)
         if fence:

@@ -24,7 +24,7 @@ STUBBORN = (
 POLITE = "import time; print('up', flush=True); time.sleep(99)"
 
 
-def until(check: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+def until(check: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Wait for a condition. Raises AssertionError after the deadline."""
     deadline = time.monotonic() + seconds
     while not check():

@@ -96,17 +96,17 @@ def test_children_end_at_the_deadline_with_their_children() -> None:
     """The whole group is killed, and the caller waits no longer than asked."""
     began = time.monotonic()
     with pytest.raises(ChildTimeout):
-        run(["sh", "-c", "sleep 60 & sleep 60"], env={"PATH": os.environ["PATH"]}, deadline=0.3)
-    assert time.monotonic() - began < 5
+        run(["sh", "-c", "sleep 600 & sleep 600"], env={"PATH": os.environ["PATH"]}, deadline=0.3)
+    assert time.monotonic() - began < 60
 
 
 def test_silent_children_are_killed_and_lively_ones_are_not() -> None:
     """Silence is measured from the last output."""
     path = {"PATH": os.environ["PATH"]}
     with pytest.raises(ChildTimeout):
-        run(["sh", "-c", "echo a; sleep 60"], env=path, deadline=30, idle=0.3)
+        run(["sh", "-c", "echo a; sleep 600"], env=path, deadline=300, idle=0.3)
     lively = run(
-        ["sh", "-c", "for i in 1 2 3 4 5; do echo $i; sleep 0.1; done"], env=path, deadline=30, idle=2
+        ["sh", "-c", "for i in 1 2 3 4 5; do echo $i; sleep 0.1; done"], env=path, deadline=300, idle=60
     )
     assert lively.stdout.split() == [b"1", b"2", b"3", b"4", b"5"]
 
@@ -143,7 +143,7 @@ def test_children_die_with_their_parent(tmp_path: Path, launcher: bool) -> None:
         run(["sh", "-c", body], env={{"PATH": os.environ["PATH"]}}, deadline=60)
     """
     parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], cwd=Path(__file__).parents[2])
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (tmp_path / "pid").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -15,9 +15,10 @@ from reverser.config import Config, load_config
 from reverser.kube.client import AsyncKube, Kube
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.sandbox.thread import SandboxServer
-from reverser.store import AsyncStore
-from reverser.store.model import BranchKey, Gate
+from reverser.store import AsyncStore, keys
+from reverser.store.model import BranchKey, Gate, LeaseKind
 from watchers.hooks import AuthorResolver, Sealer
+from watchers.leasing import HEARTBEAT_KIND
 from watchers.runtime import WatcherRuntime
 from watchers.timing import Timing
 
@@ -36,7 +37,7 @@ FAST = Timing(
     marker_total=2.0,
     probe_after=0.3,
     quick_close=0.05,
-    lease=3.0,
+    lease=60.0,
     renew=0.3,
     claim=0.15,
     discovery=1.0,
@@ -207,6 +208,14 @@ class Bench:
         watcher = Watcher(runtime, kube, opened)
         self.watchers.append(watcher)
         return watcher
+
+    async def expire(self, watcher: Watcher) -> None:
+        """What a watcher holds has run out. A test says when: a moment in which the machine did something
+        else must not."""
+        ident = watcher.runtime.ident
+        held = await self.store.lease_holders(LeaseKind.TARGET)
+        leases = [keys.lease(LeaseKind.TARGET, uid) for uid, holder in held.items() if holder == ident]
+        await self.store.client.delete(keys.process(HEARTBEAT_KIND, ident), *leases)
 
     def journal(self) -> JournalReader:
         return JournalReader(self.store, self.branch)

@@ -359,7 +359,7 @@ def random_change(chance: random.Random, cluster: FakeCluster) -> None:
         cluster.change(chance.choice(["MODIFIED", "MODIFIED", "DELETED"]), name)
 
 
-async def until(check: Callable[[], Any], what: str, deadline: float = 20.0) -> None:
+async def until(check: Callable[[], Any], what: str, deadline: float = 60.0) -> None:
     try:
         async with asyncio.timeout(deadline):
             while not await check():

@@ -100,6 +100,7 @@ async def test_killed_at_any_step(bench: Bench, cluster: Cluster, after: bool) -
         except TimeoutError:
             pass
         await watcher.kill()
+        await bench.expire(watcher)
     last = await bench.start(ident="last")
     await bench.mirrored(uid)
     await last.stop()

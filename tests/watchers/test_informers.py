@@ -15,7 +15,7 @@ from reverser.sandbox.thread import SandboxServer
 from watchers.informers import Informer
 from watchers.kinds import OwnKinds
 
-from .conftest import FAST, Cluster, eventually
+from .conftest import DEADLINE, FAST, Cluster, eventually
 
 
 async def test_a_cache_follows_its_collection(cluster: Cluster) -> None:
@@ -37,7 +37,7 @@ async def test_a_cache_follows_its_collection(cluster: Cluster) -> None:
         timing=FAST,
     )
     informer.start()
-    assert await informer.wait_synced(10)
+    assert await informer.wait_synced(DEADLINE)
     assert informer.items() == ["1"]
     cluster.patch("a", {"data": {"v": "2"}})
     cluster.create("b", v="1")
@@ -155,7 +155,7 @@ async def test_a_history_that_is_always_gone_is_no_tight_loop(cluster: Cluster) 
     kube = await AsyncKube.connect(cluster.kubeconfig)
     informer = Informer(kube, core_path("configmaps", namespace="shop"), dict, timing=FAST)
     informer.start()
-    assert await informer.wait_synced(10)
+    assert await informer.wait_synced(DEADLINE)
     asked.clear()
     await asyncio.sleep(1.0)
     assert len(asked) < 20

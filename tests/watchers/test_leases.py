@@ -17,7 +17,7 @@ from watchers.leasing import LeaseManager, plan_leases
 from watchers.tasks import end
 from watchers.timing import Timing
 
-from .conftest import FAST, Bench, Cluster, eventually
+from .conftest import DEADLINE, FAST, Bench, Cluster, eventually
 
 CM = [{"resources": ["configmaps"]}]
 
@@ -76,6 +76,7 @@ class SlowHolder:
     """Stops its targets as slowly as a full journal lets it."""
 
     def __init__(self) -> None:
+        self.leaving = asyncio.Event()
         self.may_stop = asyncio.Event()
         self.stopped: list[str] = []
 
@@ -86,6 +87,7 @@ class SlowHolder:
         pass
 
     async def gave(self, uid: str, *, drain: bool) -> None:
+        self.leaving.set()
         await self.may_stop.wait()
         self.stopped.append(uid)
 
@@ -93,7 +95,7 @@ class SlowHolder:
 async def test_a_slow_goodbye_costs_no_other_lease(async_store: AsyncStore) -> None:
     """A target that takes longer than a lease to drain keeps its own lease, and the others theirs."""
     targets, holder = {"leaves", "stays"}, SlowHolder()
-    timing = replace(FAST, lease=1.0, renew=0.2, claim=0.05)
+    timing = replace(FAST, renew=0.05, claim=0.01)
     manager = LeaseManager(async_store, holder, lambda: targets, ident="me", timing=timing)
     running = asyncio.create_task(manager.run())
 
@@ -102,10 +104,15 @@ async def test_a_slow_goodbye_costs_no_other_lease(async_store: AsyncStore) -> N
 
     await eventually(both, "both are held")
     targets.discard("leaves")
-    await asyncio.sleep(1.5)
+    await asyncio.wait_for(holder.leaving.wait(), DEADLINE)
+    for uid in ("leaves", "stays"):
+        await async_store.client.expire(keys.lease(LeaseKind.TARGET, uid), int(timing.lease) // 2)
 
     async def kept() -> bool:
-        return set(await async_store.lease_holders(LeaseKind.TARGET)) == {"leaves", "stays"}
+        left = [
+            await async_store.client.ttl(keys.lease(LeaseKind.TARGET, uid)) for uid in ("leaves", "stays")
+        ]
+        return min(left) > timing.lease / 2
 
     await eventually(kept, "both leases are renewed meanwhile")
     holder.may_stop.set()
@@ -202,6 +209,7 @@ async def test_targets_of_a_killed_watcher_go_on_elsewhere(bench: Bench, cluster
     for uid in uids:
         await bench.mirrored(uid)
     await first.kill()
+    await bench.expire(first)
     cluster.create("b", v="1")
     cluster.delete("a")
     for uid in uids:
@@ -225,6 +233,7 @@ async def test_a_paused_watcher_cannot_append_when_it_wakes(bench: Bench, cluste
         return await original(call)
 
     store.run = paused  # type: ignore[method-assign, assignment]
+    await bench.expire(sleeper)
     cluster.create("a", v="1")
     successor = await bench.start(ident="successor")
 

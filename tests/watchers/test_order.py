@@ -79,7 +79,7 @@ def test_nothing_overtakes_in_the_buffer(waits: list[int | None], most: int) -> 
                 buffer.remove(batch)
 
         consumer = asyncio.create_task(consume())
-        await asyncio.wait_for(produce(), 10)
+        await asyncio.wait_for(produce(), 60)
         consumer.cancel()
         assert seen == [str(number) for number, wait in enumerate(waits) if wait is not None]
 

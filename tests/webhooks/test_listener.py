@@ -26,11 +26,14 @@ from webhooks.listener import Listener
 from webhooks.server import Limits
 from webhooks.tls import Certificates
 
-FAST = Limits(read=1.0, write=2.0, idle=5.0, drain=1.0, body=1000, threads=4)
+LIMITS = Limits(read=60.0, write=60.0, idle=60.0, drain=1.0, body=1000, threads=4)
+QUICK = replace(LIMITS, read=1.0)
+"""For a caller that is slow on purpose; nobody else is to be cut off where the machine is slow."""
+TIMEOUT = 60.0
 EMPTY = b'{"kind":"EventList"}'
 
 
-def until(check: Callable[[], Any], what: str, seconds: float = 10.0) -> None:
+def until(check: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline, f"not in time: {what}"
@@ -87,7 +90,7 @@ def start() -> Iterator[Start]:
 
     def begin(app: Any = None, certificates: Certificates | None = None, **more: Any) -> Listener:
         app = app or AuditIngress(Memory(), ttl_ms=900_000, max_body=1000)
-        more = {"limits": FAST, "on_failure": lambda: None, "poll_seconds": 0.1} | more
+        more = {"limits": LIMITS, "on_failure": lambda: None, "poll_seconds": 0.1} | more
         address = more.pop("address", Address("127.0.0.1", 0))
         listener = Listener(
             "audit ingress", "REVERSER_AUDIT", address, app, certificates=certificates, **more
@@ -103,9 +106,9 @@ def start() -> Iterator[Start]:
 
 def post(listener: Listener, body: bytes = EMPTY, context: ssl.SSLContext | None = None) -> tuple[int, str]:
     if context is None:
-        connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=TIMEOUT)
     else:
-        connection = http.client.HTTPSConnection("127.0.0.1", listener.port, timeout=10, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", listener.port, timeout=TIMEOUT, context=context)
     try:
         connection.request("POST", "/audit-webhook", body)
         answer = connection.getresponse()
@@ -126,7 +129,7 @@ def refused(listener: Listener, context: ssl.SSLContext) -> bool:
 def test_plain(start: Start) -> None:
     """A13: without TLS, where that was asked for; a kept connection serves many requests."""
     listener = start()
-    connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=TIMEOUT)
     for _ in range(3):
         connection.request("POST", "/audit-webhook", EMPTY)
         answer = connection.getresponse()
@@ -250,18 +253,16 @@ def test_an_end_by_itself_is_a_failure(start: Start) -> None:
     failed = threading.Event()
     listener = start(on_failure=failed.set)
     listener._server.stop()
-    assert failed.wait(10)
+    assert failed.wait(TIMEOUT)
     assert listener.serving_check() == "audit ingress not yet serving"
 
 
 def test_silent_callers_hold_up_nobody(files: Files, start: Start) -> None:
-    """Connections that say nothing cost no thread, with TLS too."""
+    """Connections that say nothing cost no thread, with TLS too: one that did would be held for a minute."""
     listener = start(certificates=Certificates(files.folder, files.ca))
     silent = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(40)]
     try:
-        started = time.monotonic()
         assert post(listener, context=files.client(files.authority))[0] == 200
-        assert time.monotonic() - started < 3
     finally:
         for connection in silent:
             connection.close()
@@ -269,8 +270,9 @@ def test_silent_callers_hold_up_nobody(files: Files, start: Start) -> None:
 
 def test_slow_body_is_cut_off(start: Start) -> None:
     """A10: a body that drips in is answered at the end of the read time, however steadily it drips."""
-    listener = start()
-    with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as connection:
+    listener = start(limits=QUICK)
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=TIMEOUT) as connection:
+        started = time.monotonic()
         connection.sendall(b"POST /audit-webhook HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
         ended = threading.Event()
 
@@ -283,23 +285,20 @@ def test_slow_body_is_cut_off(start: Start) -> None:
 
         dripping = threading.Thread(target=drip)
         dripping.start()
-        started = time.monotonic()
         first = connection.recv(1000)
         ended.set()
         dripping.join()
     assert first.startswith(b"HTTP/1.1 400")
-    assert 0.5 < time.monotonic() - started < 5
+    assert 0.5 < time.monotonic() - started < 60, "the whole body would take 90 s"
 
 
 def test_slow_headers_are_cut_off(start: Start) -> None:
     """A request that never gets to its end of headers is ended."""
-    listener = start()
-    with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as connection:
+    listener = start(limits=QUICK)
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=TIMEOUT) as connection:
         connection.sendall(b"POST /audit-webhook HTTP/1.1\r\nHost: x\r\n")
-        started = time.monotonic()
         while connection.recv(1000):
             pass
-    assert time.monotonic() - started < 8
 
 
 @pytest.mark.parametrize("extra", [1, 100_000, 5_000_000])
@@ -312,7 +311,7 @@ def test_too_large_body_gets_its_answer(start: Start, extra: int) -> None:
 def test_chunked_bodies(start: Start) -> None:
     """A body in chunks works; a chunk that claims gigabytes costs nothing."""
     listener = start()
-    connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=TIMEOUT)
     connection.request(
         "POST",
         "/audit-webhook",
@@ -324,7 +323,7 @@ def test_chunked_bodies(start: Start) -> None:
     connection.close()
     head = b"POST /audit-webhook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     for chunks in (b"FFFFFFFF\r\nxx", b"zz\r\n", b"-5\r\n"):
-        with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", listener.port), timeout=TIMEOUT) as raw:
             raw.sendall(head + chunks)
             assert raw.recv(1000).startswith(b"HTTP/1.1 400")
 
@@ -338,7 +337,7 @@ def request(body: bytes, *headers: str) -> bytes:
 
 def conversation(port: int, sent: bytes) -> bytes:
     """Everything that is answered to these bytes until the other side ends."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as raw:
         raw.sendall(sent)
         raw.shutdown(socket.SHUT_WR)
         parts = []
@@ -374,7 +373,7 @@ def test_requests_behind_each_other(start: Start) -> None:
 def test_a_packed_chunked_body(start: Start) -> None:
     """Chunks of a gzip are put together before they are unpacked."""
     packed = gzip.compress(EMPTY)
-    connection = http.client.HTTPConnection("127.0.0.1", start().port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", start().port, timeout=TIMEOUT)
     headers = {"Transfer-Encoding": "chunked", "Content-Encoding": "gzip"}
     for _ in range(2):  # the connection stays usable
         parts = iter([packed[:7], packed[7:8], packed[8:]])
@@ -390,7 +389,7 @@ def test_a_packed_chunked_body(start: Start) -> None:
 def test_noise_is_survived(start: Start, noise: bytes) -> None:
     """Whatever is sent, the next caller is served."""
     listener = start()
-    with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=TIMEOUT) as connection:
         connection.sendall(noise)
     assert post(listener)[0] == 200
 
@@ -413,14 +412,14 @@ def test_end_lets_requests_finish(start: Start) -> None:
         start_response("200 OK", [("Content-Length", "2")])
         return [b"ok"]
 
-    listener = start(app, limits=replace(FAST, drain=5.0))
+    listener = start(app, limits=replace(LIMITS, drain=60.0))
     port = listener.port
     answers: list[tuple[int, str]] = []
     caller = threading.Thread(target=lambda: answers.append(post(listener)))
     caller.start()
-    entered.wait(5)
+    assert entered.wait(TIMEOUT)
     listener.stop()
-    caller.join(5)
+    caller.join(TIMEOUT)
     assert answers == [(200, "ok")]
     assert listener.serving_check()
     with pytest.raises(OSError):

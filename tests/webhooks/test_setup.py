@@ -95,7 +95,7 @@ def test_certificates_of_reviewers(redis_url: str, tmp_path: Path, asked: bool) 
         context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         if client:
             context.load_cert_chain(tmp_path / client)
-        connection = http.client.HTTPSConnection("127.0.0.1", listener.port, timeout=10, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", listener.port, timeout=60, context=context)
         with contextlib.suppress(OSError, http.client.HTTPException):
             connection.request("POST", "/validate-all", b'{"request": {"uid": "r1"}}')
             taken += [client] if connection.getresponse().status == 200 else []
@@ -125,7 +125,7 @@ def test_facts_that_aged_out_unused(store: Store) -> None:
     """The gauge's rounds count facts that named nobody, as ``expired_unmatched``."""
     before = FACTS.labels("expired_unmatched")._value.get()
     store.write_facts([Fact("configmaps", "a", "alice", "create", uid="u", resource_version="1")], 1)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while FACTS.labels("expired_unmatched")._value.get() == before and time.monotonic() < deadline:
         IndexGauge(store).count()
     assert FACTS.labels("expired_unmatched")._value.get() == before + 1
