@@ -164,7 +164,7 @@ def is_printable(text: str) -> bool:
     return not _UNPRINTABLE.search(text) and not _BREAKS.search(text)
 
 
-_PLAIN_FIRST_BAD = frozenset("!&*{}[],#|>@`\"'%=<")
+_PLAIN_FIRST_BAD = frozenset("!&*{}[],#|>@`\"'%")
 _FLOW_BAD = re.compile(r"[\[\]{},?]|:(?![^\s])")
 _FLOW_DASH = re.compile(r"-[^\s,\[\]{}]")
 

@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from ..emitter import sorted_keys
-from ..nodes import Kind, Node
-from .render import Look, entry_lines, is_block, item_lines
+from ..nodes import Node
+from .models import entry_model, item_model
+from .render import Look, entry_lines, item_lines
 from .replacing import Place
 from .source import Edit, PlanConflict, Source, clear_of
+from .style import common_quote
 
 _COMMENTED_ITEM = re.compile(r"^ *#( ?)- .*\n(?: *#\1  .*\n)*", re.MULTILINE)
 
@@ -117,27 +119,14 @@ class BlockEntries:
         position = clear_of(edits[since:], self._end(len(self._entries) - 1))
         newline = self._source.newline_at(max(position - 1, 0))
         lines: list[str] = []
+        look = replace(
+            look, quote=quote, key_quote=common_quote((key for key, _ in self._entries), flow=False)
+        )
         for key in sorted_keys(added):
             lines += entry_lines(
-                key, added[key], replace(look, quote=quote), self.column, like=self._model_for(added[key])
+                key, added[key], look, self.column, like=entry_model(self._entries, added[key])
             )
         edits.append(Edit(position, position, "".join(line + newline for line in lines)))
-
-    def _model_for(self, value: Any) -> Node | None:
-        """A sibling value whose flow style a new collection follows: only where all such siblings have it,
-        and one of them holds collections too where the new one does.
-        """
-        if not isinstance(value, Mapping | list):
-            return None
-        kind = Kind.MAPPING if isinstance(value, Mapping) else Kind.SEQUENCE
-        siblings = [
-            node for _key, node in self._entries if node.kind is kind and (node.items or node.entries)
-        ]
-        if not all(node.flow for node in siblings):
-            return None
-        if any(map(is_block, value.values() if isinstance(value, Mapping) else value)):
-            siblings = [node for node in siblings if _holds_collections(node)]
-        return siblings[-1] if siblings else None
 
 
 class BlockItems:
@@ -193,12 +182,9 @@ class BlockItems:
     def insertion(self, position: int, value: Any, look: Look, quote: str) -> Edit:
         """A new item at a line start, written as its siblings are."""
         newline = self._source.newline_at(max(position - 1, 0))
-        models = [item for item in self._items if item.resolved().kind is Kind.MAPPING]
-        model = models[-1] if models and isinstance(value, Mapping) else None
-        if model is None and isinstance(value, list):
-            model = next((item for item in self._items if item.kind is Kind.SEQUENCE), None)
+        look = replace(look, quote=quote)
         lines = item_lines(
-            value, replace(look, quote=quote), self.column, offset=self._content_offset(), like=model
+            value, look, self.column, offset=self._content_offset(), like=item_model(self._items, value)
         )
         return Edit(position, position, "".join(line + newline for line in lines))
 
@@ -209,8 +195,3 @@ class BlockItems:
             if same_line and item.start > dash and not source.work[dash + 1 : item.start].strip():
                 return max(item.start - dash, 2)
         return 2
-
-
-def _holds_collections(node: Node) -> bool:
-    members = node.items or [value for _key, value in node.entries]
-    return any(member.items or member.entries for member in members)

@@ -12,7 +12,8 @@ from typing import Any
 
 from ..emitter import sorted_keys
 from ..nodes import Kind, Node
-from .render import Look, inline_text, inline_value, pretty_flow
+from .models import item_model
+from .render import Look, inline_key, inline_value, pretty_flow
 from .source import Edit, PlanConflict, Source
 
 
@@ -27,6 +28,7 @@ class FlowMembers:
             self._spans = [(key.start, max(key.end, value.end)) for key, value in node.entries]
         else:
             self._spans = [(item.start, item.end) for item in node.items]
+        self._items = node.items
         self._own_lines = all(source.begins_line(start) for start, _end in self._spans)
         self._indent = source.indent(self._spans[0][0])
         self._close = node.end - 1
@@ -38,12 +40,12 @@ class FlowMembers:
         if self._own_lines:
             lines = pretty_flow(value, look, self._indent, self._step)
         else:
-            lines = [inline_value(value, look)]
+            lines = [inline_value(value, look, like=item_model(self._items, value))]
         newline = self._source.newline_at(self._spans[0][0])
         text = newline.join(lines)
         if key is None:
             return text
-        label = inline_text(key, Look(look.style, flow=True, json=look.json))
+        label = inline_key(key, look)
         return f"{label}:{text}" if look.compact else f"{label}: {text}"
 
     def change(

@@ -9,7 +9,7 @@ did not read back as intended.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..loading import Constructor, key_of
@@ -24,7 +24,7 @@ from .render import Look, flow_look
 from .replacing import Place, replace_node
 from .source import Edit, PlanConflict, Source, apply_edits, clear_of
 from .spelling import respell
-from .style import common_quote, document_style
+from .style import common_quote, document_style, item_quote, local_style
 
 NodeKey = tuple[int, int]
 
@@ -187,6 +187,7 @@ class Planner:
                 members = FlowMembers(self.source, node)
                 members.change(removed, {key: target[key] for key in added}, [], inner, edits)
             return
+        look = self._local(node, look)
         entries, since = BlockEntries(self.source, node), len(edits)
         for index, key in kept:
             value_node = node.entries[index][1]
@@ -198,6 +199,18 @@ class Planner:
         entries.remove(removed, edits)
         quote = common_quote((value for _key, value in node.entries), flow=False) if added else ""
         entries.add({key: target[key] for key in added}, look, quote, edits, since=since)
+
+    def _local(self, node: Node, look: Look) -> Look:
+        """The look below a block collection."""
+        return replace(look, style=local_style(node, self.source, look.style))
+
+    def _item_quote(self, node: Node, target: list[Any], *, flow: bool) -> str:
+        """The quote of the list's new items; empty where there are none."""
+        match = self.alignment(node, target).match
+        if None not in match:
+            return ""
+        becomes = {old: value for old, value in zip(match, target, strict=True) if old is not None}
+        return item_quote(((item, becomes.get(index)) for index, item in enumerate(node.items)), flow=flow)
 
     def _sequence(self, node: Node, target: list[Any], place: Place, look: Look, edits: list[Edit]) -> None:
         if not node.items:
@@ -229,7 +242,7 @@ class Planner:
                 return
             edits.append(items.cut_up_to(slots[0]))
             removed -= set(range(slots[0]))
-        quote = common_quote(node.items, flow=False) if None in match else ""
+        look, quote = self._local(node, look), self._item_quote(node, target, flow=False)
         free = iter(slots)
         position = items.front()
         for index, value in enumerate(target):
@@ -254,7 +267,7 @@ class Planner:
     ) -> Edit:
         """The items of a list that begins on its parent's line, where another one comes to stand first."""
         match = self.alignment(node, target).match
-        quote = common_quote(node.items, flow=False) if None in match else ""
+        look, quote = self._local(node, look), self._item_quote(node, target, flow=False)
         free, place = iter(slots), 0
         parts: list[str] = []
         for index, value in enumerate(target):
@@ -280,6 +293,8 @@ class Planner:
         place = Place(after=node.body, column=0)
         match = self.alignment(node, target).match
         inner = flow_look(node, look)
+        if not (inner.quote or inner.json):
+            inner = replace(inner, quote=self._item_quote(node, target, flow=True))
         members = FlowMembers(self.source, node)
         inserted: list[tuple[int | None, str]] = []
         free = iter(slots)

@@ -22,14 +22,16 @@ _MAX_SIMPLE_KEY = 900
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Everything about the surroundings that shapes new text; ``compact`` is JSON without blanks. With
-    ``as_given`` the keys of new mappings are written in the order in which they came."""
+    """Everything about the surroundings that shapes new text: ``quote`` and ``key_quote`` are what all text
+    and all keys around have; ``compact`` is JSON without blanks. With ``as_given`` the keys of new mappings
+    are written in the order in which they came."""
 
     style: DocumentStyle
     flow: bool = False
     json: bool = False
     compact: bool = False
     quote: str = ""
+    key_quote: str = ""
     as_given: bool = False
 
     def keys(self, value: Mapping[str, Any]) -> list[str]:
@@ -55,16 +57,26 @@ def inline_text(text: str, look: Look) -> str:
     return text if plain_is_safe(text, flow=look.flow) else double_quoted(text)
 
 
-def inline_value(value: Any, look: Look) -> str:
-    """A scalar, an empty collection, or (within brackets) a whole value on one line."""
+def inline_key(key: str, look: Look) -> str:
+    """A key, without its colon."""
+    return inline_text(key, replace(look, quote=look.key_quote))
+
+
+def inline_value(value: Any, look: Look, *, like: Node | None = None) -> str:
+    """A scalar, an empty collection, or (within brackets) a whole value on one line; a mapping has its keys
+    in the order of those of ``like``."""
     if isinstance(value, str):
         return inline_text(value, look)
     if isinstance(value, Mapping):
         inner = look.inside_flow()
-        keys = replace(inner, quote="")
         colon, comma = (":", ",") if look.compact else (": ", ", ")
+        model = _same_kind(like, Kind.MAPPING)
+        likes = {key.text: node for key, node in model.entries} if model is not None else {}
+        if model is not None:
+            inner = replace(inner, key_quote=common_quote((key for key, _value in model.entries), flow=True))
         pairs = (
-            f"{inline_text(key, keys)}{colon}{inline_value(value[key], inner)}" for key in inner.keys(value)
+            f"{inline_key(key, inner)}{colon}{inline_value(value[key], inner, like=likes.get(key))}"
+            for key in _ordered_keys(value, model, inner)
         )
         pad = look.style.braces if value and not look.json else ""
         return "{" + pad + comma.join(pairs) + pad + "}"
@@ -122,6 +134,8 @@ def mapping_lines(
     """A mapping as block lines at a column; ``like`` is a node to take key order and styles from."""
     model = _same_kind(like, Kind.MAPPING)
     likes = {key.text: node for key, node in model.entries} if model is not None else {}
+    if model is not None and not model.flow:
+        look = replace(look, key_quote=common_quote((key for key, _value in model.entries), flow=False))
     lines: list[str] = []
     for key in _ordered_keys(value, model, look):
         lines += entry_lines(key, value[key], look, column, like=likes.get(key))
@@ -131,7 +145,7 @@ def mapping_lines(
 def entry_lines(key: str, value: Any, look: Look, column: int, *, like: Node | None = None) -> list[str]:
     """One entry of a block mapping."""
     pad = " " * column
-    label = inline_text(key, replace(look, quote=""))
+    label = inline_key(key, look)
     if len(label) > _MAX_SIMPLE_KEY:
         pad, label = f"{pad}? {label}\n{pad}", ""
     first, rest = _value_lines(value, look, like, column + look.style.step, column + look.style.dash)
@@ -142,12 +156,12 @@ def _value_lines(
     value: Any, look: Look, like: Node | None, column: int, dash_column: int
 ) -> tuple[str, list[str]]:
     """Text behind the indicator (empty for block collections) and the lines below."""
-    nested = replace(look, quote="")
+    nested = replace(look, quote="", key_quote=look.style.key_quote)
     if is_block(value):
         kind = Kind.MAPPING if isinstance(value, Mapping) else Kind.SEQUENCE
         model = _same_kind(like, kind)
         if look.flow or (model is not None and model.flow):
-            return inline_value(value, flow_look(model, look) if model is not None else look), []
+            return inline_value(value, flow_look(model, look) if model is not None else look, like=model), []
         if isinstance(value, Mapping):
             return "", mapping_lines(value, nested, column, like=model)
         return "", sequence_lines(value, nested, dash_column, like=model)
@@ -169,7 +183,7 @@ def sequence_lines(
     lines: list[str] = []
     for index, item in enumerate(value):
         model_item = likes[min(index, len(likes) - 1)] if likes else None
-        lines += item_lines(item, replace(look, quote=quote), column, like=model_item)
+        lines += item_lines(item, replace(look, quote=quote), column, offset=look.style.gap, like=model_item)
     return lines
 
 
@@ -191,7 +205,8 @@ def flow_look(node: Node, look: Look) -> Look:
     quote = "" if json else common_quote(nodes, flow=True)
     if not (quote or json) and nodes and all(item.style in ("'", '"') for item in nodes):
         quote = look.style.list_quote  # quoted by need, which tells no habit
-    return replace(look, flow=True, json=json, quote=quote)
+    keys = "" if json else common_quote((key for key, _value in node.entries), flow=True)
+    return replace(look, flow=True, json=json, quote=quote, key_quote=keys)
 
 
 def _is_json(node: Node) -> bool:

@@ -88,7 +88,7 @@ def _without_tag(source: Source, node: Node) -> list[Edit]:
 def _rendered(source: Source, node: Node, target: Any, place: Place, look: Look) -> tuple[str, list[str]]:
     """Text on the indicator's line (empty for a block collection) and the lines below it."""
     if is_block(target):
-        inner, model = replace(look, quote=""), node.resolved()
+        inner, model = replace(look, quote="", key_quote=look.style.key_quote), node.resolved()
         kind = Kind.MAPPING if isinstance(target, Mapping) else Kind.SEQUENCE
         if model.flow and model.kind is kind and (model.entries or model.items):
             return inline_value(target, flow_look(model, look)), []

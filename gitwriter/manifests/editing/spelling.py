@@ -15,9 +15,10 @@ from typing import Any
 from ..emitter import fits_literal
 from ..nodes import Node
 from ..scalars import double_quoted, is_printable, plain_is_safe, resolve_plain, single_quoted
+from .folded import folded_lines
 from .render import Look, inline_text, inline_value, text_lines
 from .source import PlanConflict, Source
-from .wrapped import MAX_SOURCE, common_ends, exchange_words, flow_scalar_units, folded_units
+from .wrapped import MAX_SOURCE, common_ends, exchange_words, flow_scalar_units
 
 _HEADER = re.compile(
     r"(?P<kind>[|>])(?:(?P<digit>[1-9])(?P<chomp>[+-]?)|(?P<chomp2>[+-]?)(?P<digit2>[1-9]?))"
@@ -125,15 +126,11 @@ def _block(source: Source, node: Node, value: str, *, parent_column: int, explic
     if raw_lines and raw_lines[-1] == "":
         raw_lines.pop()
     indent = _block_indent(raw_lines, node, parent_column)
-    folded: list[str] | None = None
     if node.style == ">":
-        folded = _folded_lines(node, value, raw_lines, indent)
-        if folded is None and any(line[:1] in (" ", "\t") for line in lines):
+        folded = folded_lines(node.text.rstrip("\n"), value.rstrip("\n"), raw_lines, indent)
+        if folded is None:
             return None
-    if folded is not None:
         content = folded
-    elif node.style == ">":
-        content = _fold_afresh(value, indent)
     else:
         content = _literal_lines(node, value, raw_lines, indent)
     first = next((line for line in content if line.strip()), "")
@@ -189,33 +186,6 @@ def _literal_lines(node: Node, value: str, raw_lines: list[str], indent: int) ->
         result += raw_lines[old_start : old_start + size]
         done = new_start + size
     return result + [pad + line if line else "" for line in new[done:]]
-
-
-def _folded_lines(node: Node, value: str, raw_lines: list[str], indent: int) -> list[str] | None:
-    """Content lines of a folded block with only the changed words exchanged."""
-    while raw_lines and not raw_lines[-1].strip():
-        raw_lines = raw_lines[:-1]
-    raw = "\n".join(raw_lines)
-    if len(raw) > MAX_SOURCE:
-        return None
-    old, new = node.text.rstrip("\n"), value.rstrip("\n")
-    units = folded_units(raw, indent)
-    result = exchange_words(raw, units, old, new, style=">", indent=indent, newline="\n")
-    if result is None:
-        return None
-    again = "".join(unit[0] for unit in folded_units(result, indent))
-    return result.split("\n") if again == new else None
-
-
-def _fold_afresh(value: str, indent: int) -> list[str]:
-    """One line for each paragraph."""
-    result: list[str] = []
-    pad = " " * indent
-    for number, line in enumerate(_content_lines(value)):
-        if number and line:
-            result.append("")
-        result.append(pad + line if line else "")
-    return result
 
 
 def _chomping(

@@ -102,11 +102,13 @@ def exchange_words(
     if "".join(unit[0] for unit in units) != old or not new:
         return None
     starts: dict[int, int] = {}  # value offset -> source offset
+    texts: dict[int, int] = {}  # the same, behind line breaks that stand for nothing
     offset = 0
     for piece, begin, _end in units:
         starts.setdefault(offset, begin)
+        texts[offset] = begin
         offset += len(piece)
-    starts[offset] = units[-1][2] if units else 0
+    starts.setdefault(offset, units[-1][2] if units else 0)
     old_tokens, new_tokens = _TOKEN.findall(old), _TOKEN.findall(new)
     parts: list[str] = []
     position = 0
@@ -116,7 +118,8 @@ def exchange_words(
         written = _encode(text, style, indent, newline)
         if written is None:
             return None
-        parts += (source[position : starts[begin]], written)
+        start = texts[begin] if begin < end else starts[begin]
+        parts += (source[position:start], written)
         position = max(starts[end], position)
     parts.append(source[position:])
     return "".join(parts)
