@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gitwriter.manifests import Change, ChangeResult, Outcome, SkipReason, Sweep
-from reverser.store.model import Skipped, SkippedObject
+from reverser.store.model import Skipped, SkippedObject, group_resource
 
 MAX_KEPT = 200
 _MESSAGE_CHARS = 300
@@ -85,7 +85,7 @@ def _identity(result: ChangeResult) -> tuple[str, str, str]:
 
 
 def _resource(change: Change) -> str:
-    return f"{change.group}/{change.resource}" if change.group else change.resource
+    return group_resource(change.group, change.resource)
 
 
 def _in_scope(found: SkippedObject, resource: str, namespace: str | None) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
-from reverser.store.model import TypeRef
+from reverser.store.model import TypeRef, group_resource
 from watchers.discovery import GroupVersion, Resource, Scan
 from watchers.policy import DENIED_REASON, is_denied
 
@@ -74,8 +74,7 @@ class TypeRecord:
 
     @property
     def group_resource(self) -> str:
-        r = self.resource
-        return f"{r.group}/{r.resource}" if r.group else r.resource
+        return group_resource(self.resource.group, self.resource.resource)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from reverser.store.attribution import REMOVALS, Fact
+from reverser.store.model import group_resource
 from webhooks.gate import request_is_known, verb_of, version_of
 from webhooks.people import effective, impersonated
 from webhooks.shapes import child, text
@@ -40,8 +41,7 @@ class Subject:
 
     @property
     def group_resource(self) -> str:
-        """``apps/deployments``; the core group is left out."""
-        return f"{self.group}/{self.resource}" if self.group else self.resource
+        return group_resource(self.group, self.resource)
 
 
 def subject_of(event: Mapping[str, Any]) -> Subject:

@@ -12,17 +12,14 @@ from typing import Any
 from reverser.controllers.status import rfc3339_ms
 from reverser.controllers.streams import Claimed
 from reverser.kinds.model import GitTarget, PruneMode, Retention
-from reverser.store.model import Kept, Scope, Skipped
+from reverser.store.model import Kept, Scope, Skipped, group_resource
 
 _INT32_MAX = 2**31 - 1
 
 
 def claimed_scopes(claims: Iterable[Claimed]) -> frozenset[tuple[str, str | None]]:
     """(`group/resource`, namespace) of what is watched; a claim of all namespaces covers the named ones."""
-    found = {
-        (f"{claim.group}/{claim.resource}" if claim.group else claim.resource, claim.namespace)
-        for claim in claims
-    }
+    found = {(group_resource(claim.group, claim.resource), claim.namespace) for claim in claims}
     return frozenset(scope for scope in found if scope[1] is None or (scope[0], None) not in found)
 
 

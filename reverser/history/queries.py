@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum, Value
 
 from reverser.history.models import Commit, CommitObject, Incident, SaveRequest, TargetState
+from reverser.store.model import group_resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def recent_changes(target: TargetState, since: datetime) -> dict[str, int]:
         .annotate(total=Count("pk"))
         .order_by()
     )
-    return {(f"{group}/{resource}" if group else resource): total for group, resource, total in rows}
+    return {group_resource(group, resource): total for group, resource, total in rows}
 
 
 def target_commits(target: TargetState) -> QuerySet[Commit]:

@@ -125,6 +125,11 @@ class Claim:
     """Milliseconds after the append during which the audit event of such a request may still arrive."""
 
 
+def group_resource(group: str, resource: str) -> str:
+    """``apps/deployments``; of the core group the resource alone."""
+    return f"{group}/{resource}" if group else resource
+
+
 @dataclass(frozen=True, slots=True)
 class TypeRef:
     """A served type."""
@@ -137,7 +142,7 @@ class TypeRef:
 
     @property
     def group_resource(self) -> str:
-        return f"{self.group}/{self.resource}" if self.group else self.resource
+        return group_resource(self.group, self.resource)
 
     @property
     def api_version(self) -> str:

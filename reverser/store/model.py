@@ -36,6 +36,7 @@ from reverser.store.entries import (
     UnsealedEntry,
     digest_field,
     digest_name,
+    group_resource,
 )
 
 __all__ = [
@@ -90,6 +91,7 @@ __all__ = [
     "WindowKind",
     "digest_field",
     "digest_name",
+    "group_resource",
 ]
 
 
