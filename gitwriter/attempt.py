@@ -10,52 +10,31 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from gitwriter import metrics
 from gitwriter.base import Base, arrived, fetch_base, listing, was_rewritten
 from gitwriter.building import Builder, Progress
-from gitwriter.git.commits import Signer
-from gitwriter.git.remote import Remote
-from gitwriter.git.repository import BareRepository
-from gitwriter.lease import BranchLease
+from gitwriter.edges import AttemptEdges
 from gitwriter.manifests import PLACEMENT_SKIPS, Inventory, WritePlan
 from gitwriter.outcomes import Built, Written, author_kind, settlement_of
 from gitwriter.skips import follow, newly
-from gitwriter.targettree import InventoryShelf
 from gitwriter.units import Work, sweep_of
 from gitwriter.verdicts import obstacle_verdict, verdict_of
 from gitwriter.windows import Unit
 from reverser.errors import LostRace, RemoteRejected, ReverserError
 from reverser.sparing import Sparing
-from reverser.store import Store
-from reverser.store.model import BranchKey, Intent, IntentWindow, PathVerdict, SkippedObject, TargetRef
+from reverser.store.model import Intent, IntentWindow, PathVerdict, SkippedObject, TargetRef
 
 logger = logging.getLogger(__name__)
 _LINES = Sparing(lines=10, seconds=60)
 
 
-@dataclass(frozen=True, slots=True)
-class Edges:
-    """What one attempt works with; built for each attempt."""
-
-    store: Store
-    lease: BranchLease
-    branch: BranchKey
-    repository: BareRepository
-    remote: Remote
-    shelf: InventoryShelf
-    signer: Callable[[str], Signer]
-    """Reads the signing key from a Secret of the provider's namespace, by name."""
-    sensitive: frozenset[str]
-    brake_percent: int
-
-
 class Attempt:
     """One attempt on one branch."""
 
-    def __init__(self, edges: Edges) -> None:
+    def __init__(self, edges: AttemptEdges) -> None:
         self._edges = edges
         self._store = edges.store
         self._branch = edges.branch

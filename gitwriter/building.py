@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from gitwriter import metrics
 from gitwriter.commitmessage import commit_message
+from gitwriter.edges import AttemptEdges
 from gitwriter.freezing import policy_of
 from gitwriter.git.commits import CommitSession
 from gitwriter.git.objects import TreeEntry as GitEntry
@@ -41,9 +41,6 @@ from reverser.store.model import (
     StagedObject,
     SweepEntry,
 )
-
-if TYPE_CHECKING:
-    from gitwriter.attempt import Edges
 
 logger = logging.getLogger(__name__)
 _LINES = Sparing(lines=1, seconds=10)
@@ -71,7 +68,7 @@ class Progress:
 class Builder:
     """Builds the units of one attempt, one after the other."""
 
-    def __init__(self, edges: Edges, progress: Progress) -> None:
+    def __init__(self, edges: AttemptEdges, progress: Progress) -> None:
         self._edges = edges
         self._store = edges.store
         self._progress = progress

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from gitwriter import metrics
-from gitwriter.attempt import Attempt, Edges
+from gitwriter.attempt import Attempt
 from gitwriter.backoff import stalled_delay
 from gitwriter.claims import plan_with_certain_names
+from gitwriter.edges import AttemptEdges
 from gitwriter.freezing import freeze
 from gitwriter.git.repository import BareRepository
 from gitwriter.health import HealthRecorder
@@ -331,9 +332,9 @@ class BranchWriter:
     def _retire(self, unit: Unit, *, reason: str, detail: str) -> None:
         self._settle(retirement_of(unit, branch=self._branch, reason=reason, detail=detail))
 
-    def _attempt_edges(self, provider: GitProvider, repository: BareRepository) -> Edges:
+    def _attempt_edges(self, provider: GitProvider, repository: BareRepository) -> AttemptEdges:
         sources, namespace = self._edges.sources, provider.meta.namespace
-        return Edges(
+        return AttemptEdges(
             store=self._store,
             lease=self._lease,
             branch=self._branch,

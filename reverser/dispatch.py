@@ -23,9 +23,11 @@ from kombu import Connection, Exchange, Queue
 from kombu.exceptions import OperationalError
 
 from reverser.backlog import Backlogs
+from reverser.consumption import CONSUMPTION
 from reverser.errors import TransientError
 from reverser.store import Hints
 from reverser.store.model import Backlog, BranchKey
+from reverser.tasks import prove_consumption
 
 logger = logging.getLogger(__name__)
 
@@ -81,24 +83,6 @@ def is_empty(connection: Connection, name: str) -> bool:
     """Whether a queue holds no message; a queue that does not exist is empty."""
     channel: Any = connection.default_channel
     return int(channel._size(name)) == 0
-
-
-class Consumption:
-    """When this worker last proved that it consumes messages."""
-
-    def __init__(self) -> None:
-        self._seen = time.monotonic()
-
-    def note(self) -> None:
-        """A message was consumed just now."""
-        self._seen = time.monotonic()
-
-    def silence(self) -> float:
-        """Seconds since a message was consumed."""
-        return time.monotonic() - self._seen
-
-
-CONSUMPTION = Consumption()
 
 
 class _Loop(bootsteps.StartStopStep):
@@ -203,8 +187,6 @@ class WatchdogStep(_Loop):
 
     def _run(self, consumer: Any, stop: threading.Event) -> None:
         from celery.worker import state
-
-        from reverser.tasks import prove_consumption
 
         name = f"heartbeat.{consumer.hostname}"
         consumer.app.amqp.queues.select_add(default_exchange_queue(name))

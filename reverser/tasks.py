@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from celery import shared_task
 
-from reverser.dispatch import CONSUMPTION
+from reverser.consumption import CONSUMPTION
 
 logger = logging.getLogger(__name__)
 
