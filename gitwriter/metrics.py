@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Histogram
-
+from reverser.instruments import Counter, Histogram
 from reverser.store.model import BranchKey
 
 _BRANCH = ("provider_namespace", "provider_name", "branch")

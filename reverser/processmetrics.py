@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Gauge
+from reverser.instruments import Gauge
 
 _BRANCH = ("provider_namespace", "provider_name", "branch")
 

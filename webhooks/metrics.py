@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+from reverser.instruments import Counter, Gauge, Histogram
 
 _PREFIX = "gitopsreverser"
 

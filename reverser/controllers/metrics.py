@@ -5,7 +5,7 @@ Adding one: a row here, a place that records it, a line in the metrics page.
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+from reverser.instruments import Counter, Gauge, Histogram
 
 _PREFIX = "gitopsreverser"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter
+from reverser.instruments import Counter
 
 _PREFIX = "gitopsreverser"
 

@@ -33,7 +33,7 @@ def exposed_metrics() -> dict[str, Metric]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             text = path.read_text()
-            if "prometheus_client" in text:
+            if "from reverser.instruments import" in text:
                 for metric in _of_module(path, ast.parse(text)):
                     found[metric.name] = metric
     return found
