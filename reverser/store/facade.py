@@ -100,15 +100,17 @@ def _evaluation(call: Call[Any], *, by_text: bool = False) -> tuple[Argument, ..
     return (*named, len(call.keys), *call.keys, *call.args)
 
 
-def _options(deadline_s: float) -> dict[str, Any]:
+def _options(url: str, deadline_s: float) -> dict[str, Any]:
     # Callers queue for a connection rather than fail, as long as the deadline allows. The one silent second
-    # try that goes with it lets a pooled connection outlive a restart of Redis.
+    # try that goes with it lets a pooled connection outlive a restart of Redis. A socket file has no silent
+    # peers to be asked for, and there the driver asks again on each connection that it makes to ask: without
+    # end, while a full disk makes Redis refuse PING.
     return {
         "max_connections": MAX_CONNECTIONS,
         "timeout": deadline_s,
         "socket_timeout": deadline_s,
         "socket_connect_timeout": deadline_s,
-        "health_check_interval": 30,
+        "health_check_interval": 0 if url.startswith("unix://") else 30,
         "decode_responses": False,
         "protocol": 2,
     }
@@ -248,7 +250,7 @@ class Store:
     @classmethod
     def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> Store:
         """A store for ``url``, in a form that ``store.address`` reads. Nothing is sent yet."""
-        options = {"retry": Retry(NoBackoff(), 1), **_options(deadline_s)}
+        options = {"retry": Retry(NoBackoff(), 1), **_options(url, deadline_s)}
         pool = blocking_pool(url, **options)
         return cls(redis.Redis(connection_pool=pool))
 
@@ -412,7 +414,7 @@ class AsyncStore:
     @classmethod
     def connect(cls, url: str, *, deadline_s: float = DEADLINE_S) -> AsyncStore:
         """A store for ``url``, in a form that ``store.address`` reads. Nothing is sent yet."""
-        options = {"retry": AsyncRetry(NoBackoff(), 1), **_options(deadline_s)}
+        options = {"retry": AsyncRetry(NoBackoff(), 1), **_options(url, deadline_s)}
         pool = awaiting_pool(url, **options)
         return cls(redis.asyncio.Redis(connection_pool=pool))
 

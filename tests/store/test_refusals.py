@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 import redis
 from kombu import Connection
@@ -37,6 +40,47 @@ async def test_refusals_are_outages(code: str) -> None:
         assert await door.known_branches() == [BRANCH]
         store.close()
         await door.close()
+
+
+@pytest.mark.parametrize("family", ["unix", "tcp"])
+async def test_a_server_that_refuses_even_to_be_asked(family: str, tmp_path: Path) -> None:
+    """With a full disk Redis refuses PING as well: a call fails after a few tries, it does not open one
+    connection after another to ask whether the last one is sound.
+    """
+    opened: list[object] = []
+    ended: list[object] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
+        while command := await reader.readline():
+            count = int(command[1:])
+            words = [(await reader.readline(), await reader.readline())[1].strip() for _ in range(count)]
+            fine = words[0] == b"CLIENT"
+            writer.write(b"+OK\r\n" if fine else b"-MISCONF Errors writing to the AOF file\r\n")
+            await writer.drain()
+        writer.close()
+        ended.append(writer)
+
+    if family == "unix":
+        server = await asyncio.start_unix_server(refuse, str(tmp_path / "s"))
+        url = f"unix://{tmp_path / 's'}?db=0"
+    else:
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+    async with server:
+        door = AsyncStore.connect(url)
+        store = Store.connect(url)
+        with pytest.raises(StoreUnavailable, match="disk left"):
+            await door.known_branches()
+        assert len(opened) < 10
+        with pytest.raises(StoreUnavailable, match="disk left"):
+            await asyncio.to_thread(store.known_branches)
+        assert len(opened) < 20
+        store.close()
+        await door.close()
+        async with asyncio.timeout(30):
+            while len(ended) < len(opened):
+                await asyncio.sleep(0.01)
 
 
 def test_a_wrong_command_stays_a_bug() -> None:
