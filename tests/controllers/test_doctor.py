@@ -328,7 +328,7 @@ def _doctor(kubeconfig: Path, state: Path) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 

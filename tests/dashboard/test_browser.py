@@ -105,11 +105,8 @@ def test_refresh_keeps_the_place(pages: dict[str, str], chromium: Any, live_serv
     before = link.get_attribute("id")
     page.evaluate("window.scrollTo(0, 120)")
     at = page.evaluate("window.scrollY")
-    with page.expect_response(
-        lambda answer: answer.request.headers.get("hx-request") == "true", timeout=30_000
-    ):
-        pass
-    page.wait_for_timeout(500)
+    page.evaluate("document.addEventListener('htmx:afterSettle', () => { window.renewed = true })")
+    page.wait_for_function("window.renewed")
 
     assert page.evaluate("document.activeElement.id") == before
     assert page.evaluate("window.scrollY") == at

@@ -65,23 +65,24 @@ def test_filters_of_commit_requests(viewer: Client, web: Store) -> None:
 def test_filters_of_commits(viewer: Client, web: Store) -> None:
     """By namespace, by time, and by whether somebody asked for it; also together with a search."""
     shop, depot = world.target(), world.target(namespace="depot")
-    world.commit(1, shop, request_uid="uid-of-a-request")
-    world.commit(2, shop, pushed_at=world.NOW - timedelta(days=3))
-    world.commit(3, depot)
+    noon = world.NOW.replace(hour=12, minute=0, second=0)
+    world.commit(1, shop, request_uid="uid-of-a-request", pushed_at=noon)
+    world.commit(2, shop, pushed_at=noon - timedelta(days=3))
+    world.commit(3, depot, pushed_at=noon)
 
     def found(**query: str) -> set[str]:
         page = viewer.get("/admin/history/commit/", query)
         assert page.status_code == 200
         return set(re.findall(r"change number (\d)", page.content.decode()))
 
-    yesterday = (world.NOW - timedelta(days=1)).strftime("%Y-%m-%d")
+    yesterday = (noon - timedelta(days=1)).strftime("%Y-%m-%d")
     assert found() == {"1", "2", "3"}
     assert found(asked="yes") == {"1"}
     assert found(asked="no") == {"2", "3"}
     assert found(namespace="depot") == {"3"}
     assert found(pushed_at_from_0=yesterday) == {"1", "3"}
     assert found(pushed_at_to_0=yesterday) == {"2"}
-    assert found(pushed_at_from_0=yesterday, pushed_at_to_0=world.NOW.strftime("%Y-%m-%d")) == {"1", "3"}
+    assert found(pushed_at_from_0=yesterday, pushed_at_to_0=noon.strftime("%Y-%m-%d")) == {"1", "3"}
     assert found(pushed_at_from_0=yesterday, pushed_at_from_1="00:00") == {"1", "3"}
     assert found(pushed_at_from_0="yesterday") == set(), "not everything, as if it were an answer"
     assert found(q="menu", namespace="shop", asked="no") == {"2"}

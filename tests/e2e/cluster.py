@@ -19,7 +19,7 @@ from reverser.supervision.processes import Program, Supervisor
 from tests import needs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def wait_for_cluster(kubeconfig: Path) -> Kube:
         if kubeconfig.exists():
             try:
                 client = Kube.connect(str(kubeconfig))
-                client.get("/version", timeout=5)
+                client.get("/version", timeout=30)
                 return client
             except ReverserError as error:
                 problem = str(error)

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-READY_SECONDS = 90.0
-STOP_SECONDS = 40.0
+READY_SECONDS = 180.0
+STOP_SECONDS = 90.0
 
 
 _GIVEN: set[int] = set()

@@ -60,7 +60,7 @@ class Running:
         """Status and body; 0 while nothing listens. The Host header is that of a pod, as probes send it."""
         request = urllib.request.Request(self.base + path, method=method, headers={"Host": host})
         try:
-            with urllib.request.urlopen(request, timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -117,7 +117,7 @@ def started(
         for one in running.values():
             if one.process.poll() is None:
                 one.process.kill()
-                one.process.wait(10)
+                one.process.wait(60)
 
 
 def migrate(folder: Path) -> None:
@@ -142,14 +142,14 @@ def test_processes_start_without_redis_and_become_ready_when_it_comes(
     install_crds(Kube.connect(str(kubeconfig)))
     with started(tmp_path, kubeconfig, port, tuple(COMMANDS)) as running:
         for kind, one in running.items():
-            until(lambda one=one: one.ask("/healthz")[0] == 200, seconds=60, what=one.log.read_text)
+            until(lambda one=one: one.ask("/healthz")[0] == 200, seconds=120, what=one.log.read_text)
             status, body = one.ask("/readyz")
             assert (status, body.startswith("redis: Redis does not answer")) == (500, True), (kind, body)
         with ValkeyServer(port=port, config={"maxmemory-policy": "noeviction"}):
             for one in running.values():
                 until(
                     lambda one=one: one.ask("/readyz")[0] == 200,
-                    seconds=60,
+                    seconds=120,
                     what=lambda one=one: (one.ask("/readyz"), one.log.read_text()[-3000:]),
                 )
         for kind, one in running.items():
@@ -157,7 +157,7 @@ def test_processes_start_without_redis_and_become_ready_when_it_comes(
             assert (one.ask("/healthz")[0], one.ask("/readyz")[0]) == (200, 200), kind
         for kind, one in running.items():
             begun = time.monotonic()
-            one.end(within=30)
+            one.end(within=60)
             assert time.monotonic() - begun < 25, kind
 
 
@@ -166,11 +166,11 @@ def test_beat_waits_for_its_tables(kubeconfig: Path, tmp_path: Path, valkey: str
     port = int(valkey.rsplit(":", 1)[1].partition("/")[0])
     with started(tmp_path, kubeconfig, port, ("beat",)) as running:
         beat = running["beat"]
-        until(lambda: beat.ask("/readyz")[0] == 500, seconds=60, what=beat.log.read_text)
+        until(lambda: beat.ask("/readyz")[0] == 500, seconds=120, what=beat.log.read_text)
         assert beat.ask("/readyz")[1].startswith("database: ")
         migrate(tmp_path)
-        until(lambda: beat.ask("/readyz")[0] == 200, seconds=60, what=beat.log.read_text)
-        assert beat.end(within=20) == 0
+        until(lambda: beat.ask("/readyz")[0] == 200, seconds=120, what=beat.log.read_text)
+        assert beat.end(within=60) == 0
 
 
 def test_beat_ends_while_it_waits(kubeconfig: Path, tmp_path: Path, valkey: str) -> None:
@@ -178,8 +178,8 @@ def test_beat_ends_while_it_waits(kubeconfig: Path, tmp_path: Path, valkey: str)
     port = int(valkey.rsplit(":", 1)[1].partition("/")[0])
     with started(tmp_path, kubeconfig, port, ("beat",)) as running:
         beat = running["beat"]
-        until(lambda: beat.ask("/readyz")[0] == 500, seconds=60, what=beat.log.read_text)
-        assert beat.end(within=20) == 0
+        until(lambda: beat.ask("/readyz")[0] == 500, seconds=120, what=beat.log.read_text)
+        assert beat.end(within=60) == 0
         assert "critical" not in beat.log.read_text()
 
 
@@ -218,7 +218,7 @@ def test_an_address_that_is_taken_ends_the_process(
         setting: f"127.0.0.1:{port}",
     }
     done = subprocess.run(
-        COMMANDS[kind], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+        COMMANDS[kind], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 2
     assert setting in done.stderr
@@ -232,7 +232,7 @@ def test_build_info_and_methods(kubeconfig: Path, tmp_path: Path, valkey: str) -
         for one in running.values():
             until(
                 lambda one=one: one.ask("/readyz")[0] == 200,
-                seconds=60,
+                seconds=120,
                 what=lambda one=one: one.log.read_text(),
             )
             status, body = one.ask("/build-info")
@@ -260,9 +260,9 @@ def test_probes_do_not_wait_for_slow_audit_requests(kubeconfig: Path, tmp_path: 
     }
     with started(tmp_path, kubeconfig, port, ("web",), **settings) as running, ExitStack() as slow:
         web = running["web"]
-        until(lambda: web.ask("/readyz")[0] == 200, seconds=60, what=web.log.read_text)
+        until(lambda: web.ask("/readyz")[0] == 200, seconds=120, what=web.log.read_text)
         head = b"POST /audit-webhook HTTP/1.1\r\nHost: a\r\nContent-Length: 10485760\r\n\r\n{"
-        senders = [slow.enter_context(socket.create_connection(audit, timeout=10)) for _ in range(SLOW)]
+        senders = [slow.enter_context(socket.create_connection(audit, timeout=60)) for _ in range(SLOW)]
         for sender in senders:
             sender.sendall(head)
         for path in ("/healthz", "/readyz", "/build-info", "/metrics"):

@@ -114,7 +114,7 @@ def test_what_a_prune_mode_keeps_is_counted(space: Workspace) -> None:
 @beside
 def test_last_write_wins_inside_a_window(space: Workspace) -> None:
     """D06: thirty writes of one object and one of another are one commit with the last values."""
-    space.base(window="4s")
+    space.base(window="8s")
     space.configmap("a")
     for value in range(2, 31):
         space.set("a", str(value))
@@ -139,7 +139,7 @@ def test_window_zero_is_a_commit_per_change(space: Workspace) -> None:
 @beside
 def test_delete_and_recreate_keeps_the_humans_file(space: Workspace) -> None:
     """D08: within one window a deleted and re-created object stays where the human put it, comment kept."""
-    space.base(window="4s")
+    space.base(window="8s")
     space.configmap("a")
     space.in_git("a")
     before = (space.git.read(space.file("a")) or b"").decode()

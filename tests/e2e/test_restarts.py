@@ -126,9 +126,9 @@ def test_sigkill_in_mid_window_loses_nothing(space: Workspace, operator: Operato
     space.delete("doomed")
     operator.kill()
     operator.start()
-    space.in_git("a", seconds=45)
-    space.in_git("old", b'v: "2"', seconds=45)
-    space.gone_from_git("doomed", seconds=45)
+    space.in_git("a", seconds=90)
+    space.in_git("old", b'v: "2"', seconds=90)
+    space.gone_from_git("doomed", seconds=90)
     assert space.git.problems() == ""
 
 
@@ -154,10 +154,10 @@ def test_each_process_killed_once(space: Workspace, operator: Operator) -> None:
             space.configmap(f"before-{number}")
             os.kill(pid, signal.SIGKILL)
             space.configmap(f"after-{number}")
-            space.in_git(f"before-{number}", seconds=60)
-            space.in_git(f"after-{number}", seconds=60)
+            space.in_git(f"before-{number}", seconds=120)
+            space.in_git(f"after-{number}", seconds=120)
         for name in ("gitopsreverser_controllers_leading", "gitopsreverser_redis_up"):
-            until(lambda name=name: operator.metric(name) == 1, f"{name} tells of who lives", 60)
+            until(lambda name=name: operator.metric(name) == 1, f"{name} tells of who lives", 120)
         operator.kill()
         operator.start()
     finally:

@@ -17,7 +17,7 @@ from reverser.kube.sync import Kube
 from reverser.supervision.gitview import GitView
 
 API = "configbutler.ai/v1alpha3"
-LIVE_SECONDS = 30.0
+LIVE_SECONDS = 90.0
 QUIET_SECONDS = 6.0
 CONFIGMAPS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
 
@@ -220,7 +220,7 @@ class Workspace:
         found = self.condition(plural, name, kind)
         return found.get("status") == status and (not reason or found.get("reason") == reason)
 
-    def wait_streams(self, target: str = "gt", seconds: float = 60.0) -> None:
+    def wait_streams(self, target: str = "gt", seconds: float = 120.0) -> None:
         """Wait for StreamsRunning=True: what is written after it is delivered live."""
         until(
             lambda: self.is_condition("gittargets", target, "StreamsRunning", "True"),
@@ -228,7 +228,7 @@ class Workspace:
             seconds,
         )
 
-    def wait_ready(self, target: str = "gt", seconds: float = 60.0) -> None:
+    def wait_ready(self, target: str = "gt", seconds: float = 120.0) -> None:
         """Wait for Ready=True."""
         until(lambda: self.is_condition("gittargets", target, "Ready", "True"), f"{target} is Ready", seconds)
 
@@ -322,7 +322,7 @@ class Workspace:
         found = (pattern.search(content or b"") for content in self.history(name))
         return [match[1].decode() if match else "" for match in found]
 
-    def counted_to(self, name: str, last: int, *, complete: bool, seconds: float = 60.0) -> None:
+    def counted_to(self, name: str, last: int, *, complete: bool, seconds: float = 120.0) -> None:
         """The object's history in Git ends with ``last`` and never turns back or repeats itself; ``complete``
         where each value was delivered live with a window of 0 s and must be a commit of its own.
         """

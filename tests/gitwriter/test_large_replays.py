@@ -70,6 +70,7 @@ def test_a_staging_that_vanishes_while_it_is_read(
 def test_an_attempt_holds_a_bounded_part(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one push would have to hold in memory is bounded; the rest goes with the next, in order."""
     monkeypatch.setattr(building, "ATTEMPT_BYTES", 1)
+    monkeypatch.setattr("gitwriter.writer.PUSH_COOLDOWN_MS", 3_600_000)
     for value in ("1", "2", "3"):
         world.event("a", value)
     world.write()

@@ -59,7 +59,12 @@ SCOPE = Scope("u1", "configmaps", "shop")
 SPEC = ShardSpec(SCOPE, CONFIGMAPS, ALL_OPERATIONS)
 LIMITS = Limits(2**30, 2**30)
 FAST = Timing(
-    retry_first=0.005, retry_max=0.02, quick_close=0.0, marker_silence=1.0, marker_total=2.0, probe_after=60.0
+    retry_first=0.005,
+    retry_max=0.02,
+    quick_close=0.0,
+    marker_silence=60.0,
+    marker_total=120.0,
+    probe_after=60.0,
 )
 SUBTYPES = {"ADDED": Operation.CREATE, "MODIFIED": Operation.UPDATE, "DELETED": Operation.DELETE}
 

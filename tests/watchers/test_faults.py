@@ -92,7 +92,7 @@ async def test_servers_that_cannot_stream_lists(bench: Bench, cluster: Cluster, 
         cluster.create(f"old{index}", v="1")
     setattr(cluster.server.faults, switch, True)
     uid = await begin(bench, cluster)
-    await bench.start()
+    await bench.start(timing=replace(FAST, marker_silence=0.6, marker_total=2.0))
     await bench.streaming(uid, 1)
     cluster.create("a", v="1")
     cluster.patch("a", {"data": {"v": "2"}})

@@ -110,6 +110,7 @@ async def test_authors_and_requests_in_order(bench: Bench, cluster: Cluster) -> 
     cluster.rule("wr", "gt", CM)
     await bench.open(uid)
     resolver = SlowResolver()
+    bench.config = replace(bench.config, author_attribution_grace=60.0)
     await bench.start(resolver=resolver)
     await bench.streaming(uid, 1)
     cluster.create("slow-a", v="1")

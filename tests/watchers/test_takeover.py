@@ -12,7 +12,7 @@ import pytest
 from .conftest import Bench, Cluster
 from .replicas import killed, stopped
 
-SHORT = {"lease": 3.0, "renew": 0.6, "claim": 0.2, "retry_first": 0.2, "retry_max": 0.5}
+SHORT = {"lease": 5.0, "renew": 0.6, "claim": 0.2, "retry_first": 0.2, "retry_max": 0.5}
 LIMIT = 60.0
 """Generous: here the seconds are not what is shown."""
 
