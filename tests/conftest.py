@@ -11,10 +11,17 @@ import redis
 from hypothesis import HealthCheck, settings
 
 from reverser.store import AsyncStore, Store
+from tests import needs
 from tests.valkey import running_valkey
 
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")  # how fast a machine is at this moment is no property
+settings.register_profile(
+    "suite",
+    deadline=None,  # how fast a machine is at this moment is no property
+    suppress_health_check=[HealthCheck.too_slow],
+    # Who develops sees new examples with every run; whether a change may land is no matter of luck.
+    derandomize=needs.everything(),
+)
+settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
