@@ -50,6 +50,7 @@ class Projection:
             "streams_ready": streams.get("ready", 0),
             "streams_total": streams.get("total", 0),
             "last_push_at": moment(str(status.get("lastPushTime") or "")),
+            "retention": status.get("retention"),
             "removed_at": None,
         }
         with self._lock:

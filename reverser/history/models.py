@@ -162,6 +162,7 @@ class TargetState(models.Model):
     streams_ready = models.PositiveIntegerField(default=0)
     streams_total = models.PositiveIntegerField(default=0)
     last_push_at = models.DateTimeField(null=True)
+    retention = models.JSONField(null=True)
     removed_at = models.DateTimeField(null=True, db_index=True)
     updated_at = models.DateTimeField(auto_now=True)
 

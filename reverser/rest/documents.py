@@ -70,6 +70,14 @@ class CountShape(Shape):
     total = serializers.IntegerField()
 
 
+class RetentionShape(Shape):
+    """What the prune mode keeps in Git although its objects are gone."""
+
+    mode = serializers.CharField()
+    retainedDocuments = serializers.IntegerField()
+    observedTime = serializers.DateTimeField()
+
+
 class TargetShape(Shape):
     """A GitTarget and whether Git is up to date for it."""
 
@@ -89,6 +97,7 @@ class TargetShape(Shape):
     oldestUnpushed = serializers.DateTimeField(allow_null=True)
     lastPushTime = serializers.DateTimeField(allow_null=True)
     streams = CountShape()
+    retention = RetentionShape(allow_null=True, help_text="null where nothing is kept or was counted")
     journalEntries = serializers.IntegerField(
         allow_null=True, help_text="Of its branch; null where the store does not answer"
     )
@@ -115,6 +124,7 @@ def target(row: TargetState, reading: Reading) -> Document:
         "oldestUnpushed": rfc3339(verdict.oldest),
         "lastPushTime": rfc3339(row.last_push_at),
         "streams": {"ready": row.streams_ready, "total": row.streams_total},
+        "retention": row.retention,
         "journalEntries": branch.record.entries if branch is not None else None,
         "conditions": [_stored_condition(item) for item in row.conditions or () if isinstance(item, Mapping)],
     }

@@ -33,6 +33,17 @@ def test_the_latest_state_is_written_once() -> None:
 
 
 @pytest.mark.django_db
+def test_what_is_kept_follows_the_status() -> None:
+    """The count of kept documents comes with the status, and goes with it."""
+    kept = {"mode": "Never", "retainedDocuments": 3, "observedTime": "2031-01-01T00:00:00.000Z"}
+    projection = Projection()
+    for status, expected in (({"retention": kept}, kept), ({}, None)):
+        projection.target(target(), status, url="")
+        projection.flush()
+        assert TargetState.objects.get(uid="uid-shop-gt").retention == expected
+
+
+@pytest.mark.django_db
 def test_targets_that_are_gone_are_marked() -> None:
     """The row of a target that no longer exists is marked as removed."""
     projection = Projection()

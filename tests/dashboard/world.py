@@ -45,6 +45,7 @@ CRD_DIR = Path(__file__).resolve().parents[2] / "deploy" / "crds"
 API = "configbutler.ai/v1alpha3"
 RBAC = "rbac.authorization.k8s.io"
 NOW = datetime.now(tz=UTC).replace(microsecond=0)
+KEPT = {"mode": "OnEvent", "retainedDocuments": 3, "observedTime": "2031-01-01T00:00:00.000Z"}
 CONFIGMAPS = TypeRef("", "v1", "configmaps", "ConfigMap", True)
 READ = ["get", "list"]
 KINDS = ["gittargets", "gitproviders", "watchrules", "clusterwatchrules", "commitrequests"]

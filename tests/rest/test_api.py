@@ -121,12 +121,15 @@ def test_session_writes_need_the_csrf_token(rows: object) -> None:
 def test_state_of_a_target(rows: object, web: Store) -> None:
     """The same verdict as the overview's."""
     world.pending(web, world.TargetState.objects.get(namespace="shop"), b"{}")
+    world.TargetState.objects.filter(namespace="shop").update(retention=world.KEPT)
 
     body = ask("gittargets/shop/live", "reader-token").json()
 
     assert (body["state"], body["journalEntries"]) == ("writing", 1)
     assert body["repository"] == "https://github.com/acme/shop.git"
     assert body["conditions"][0]["type"] == "Ready"
+    assert body["retention"] == world.KEPT
+    assert ask("gittargets/depot/live", "reader-token").json()["retention"] is None
 
 
 def test_commits_are_filtered(rows: world.TargetState) -> None:

@@ -25,7 +25,7 @@ schema = schemathesis.openapi.from_wsgi("/api/schema", application)
 @pytest.fixture
 def full(web: Store) -> None:
     """One of everything, so that answers have content."""
-    row = world.target()
+    row = world.target(retention=world.KEPT)
     world.commit(1, row)
     world.request(row)
     world.stream(web, row)
