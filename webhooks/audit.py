@@ -27,7 +27,7 @@ from reverser.sparing import Sparing
 from reverser.store.attribution import Fact
 from webhooks import metrics
 from webhooks.evidence import COLLECTION, facts_of, subject_of, timestamp
-from webhooks.gate import MUTATING, Outcome, refuse, verb_of
+from webhooks.gate import MUTATING, Outcome, is_truncated, refuse, verb_of
 from webhooks.http import BadBody, Environ, StartResponse, read_body, say
 from webhooks.people import impersonated
 from webhooks.salvage import take_apart
@@ -40,6 +40,10 @@ PATH = "/audit-webhook"
 CHUNK_FACTS = 200
 CLIENT_NAMES = "reverser.client_names"
 """In the environment: the names in the client's certificate, where there is one."""
+_TRUNCATED = (
+    "an audit event came without its bodies: who changes objects as large as that one is not known; "
+    "raise the API server's --audit-webhook-truncate-max-event-size (docs/attribution.md)"
+)
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _READ_VERBS = frozenset({"get", "list", "watch"})
 
@@ -140,6 +144,8 @@ class AuditIngress:
             if refused is not None:
                 _count(item, refused)
                 continue
+            if is_truncated(item):
+                self._tell(_TRUNCATED, level=logging.WARNING)
             found = facts_of(item)
             if not found:
                 _count(item, Outcome.NO_FACT)
@@ -180,14 +186,14 @@ class AuditIngress:
         taken = _moment(fact.stage_timestamp)
         return fact if taken is None or taken >= self._since else replace(fact, from_before=True)
 
-    def _tell(self, what: str) -> None:
-        """Logs a milestone, once."""
+    def _tell(self, what: str, *, level: int = logging.INFO) -> None:
+        """Logs a milestone, or what is wrong with the installation, once."""
         if what in self._told:
             return
         with self._lock:
             if what not in self._told:
                 self._told.add(what)
-                log.info(what)
+                log.log(level, what)
 
 
 def _items(body: bytes) -> list[Any]:

@@ -93,8 +93,12 @@ def request_is_known(event: Mapping[str, Any]) -> bool:
     """Whether a request body would be in the event. At level Metadata there is none, and a truncated event
     has lost it; a deletion may then have been a dry run, whatever the response.
     """
-    truncated = text(child(event, "annotations").get("audit.k8s.io/truncated")).lower() == "true"
-    return event.get("level") != "Metadata" and not truncated
+    return event.get("level") != "Metadata" and not is_truncated(event)
+
+
+def is_truncated(event: Mapping[str, Any]) -> bool:
+    """Whether the API server left the bodies out because the event was larger than it may be."""
+    return text(child(event, "annotations").get("audit.k8s.io/truncated")).lower() == "true"
 
 
 def _well_typed(event: Mapping[str, Any]) -> bool:

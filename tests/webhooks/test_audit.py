@@ -355,6 +355,22 @@ def test_one_shot_information(app: AuditIngress, caplog: pytest.LogCaptureFixtur
     ]
 
 
+def test_events_without_their_bodies_are_told(app: AuditIngress, caplog: pytest.LogCaptureFixture) -> None:
+    """What the API server takes out of large events names nobody; that is said once, with the flag."""
+    caplog.set_level(logging.INFO)
+    truncated = audit("update", "alice") | {
+        "requestObject": None,
+        "responseObject": None,
+        "annotations": {"audit.k8s.io/truncated": "true"},
+    }
+    call(app, event_list(audit("create", "alice")))
+    assert "truncate" not in caplog.text
+    for _ in range(3):
+        call(app, event_list(truncated))
+    told = [record for record in caplog.records if "truncate-max-event-size" in record.getMessage()]
+    assert [record.levelname for record in told] == ["WARNING"]
+
+
 def test_lag_is_measured(memory: Memory) -> None:
     """The lag of the stream is known, so that a grace that is too short can be told. What the API server kept
     while nobody listened is no part of it.
