@@ -8,37 +8,25 @@ deleted.
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 
+from .candidates import Candidate, Layout, candidates, layout_of
 from .changes import Change, Outcome, Policy, Upsert, WritePlan
 from .facts import DocumentClass, IndexCache
 from .gate import check, diagnostics
 from .guards import untouchable_text
-from .inventory import DocumentRef, Inventory, outside_documents
-from .issues import Diagnostic, Issue, IssueKind, refusal_reason
+from .hiding import ignore_lines
+from .inventory import DocumentRef, Inventory
+from .issues import Diagnostic, Issue, refusal_reason
 from .kustomize.outside import is_outside
 from .limits import DEFAULT_LIMITS, Limits
 from .roles import Role
 from .tree import RepositoryTree, Tree, TreeEntry
 from .writeplan import plan_writes
 
-STRUCTURAL = (IssueKind.UNSUPPORTED_KUSTOMIZE, IssueKind.MIXED_MANAGED_ALLOWLISTED)
-_MAX_CANDIDATES = 200
 _MAX_CLEANINGS = 8
-
-
-class Layout(StrEnum):
-    """How a folder is laid out."""
-
-    EMPTY = "empty"
-    PLAIN = "plain"
-    KUSTOMIZE_SINGLE = "kustomize-single"
-    KUSTOMIZE_OVERLAY = "kustomize-overlay"
-    REFUSED_STRUCTURAL = "refused-structural"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +44,6 @@ class DocumentReport:
     editable: bool = False
     encrypted: bool = False
     detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A folder that could be a target of its own, judged inside its repository."""
-
-    path: str
-    layout: Layout
-    accepted: bool
-    issues: tuple[Issue, ...]
-    rendered: int
-    editable: int
-    types: Mapping[str, tuple[str, ...]]
-    reads: tuple[str, ...]
-    inside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +73,8 @@ class MirrorReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole analysis of one folder."""
+    """The whole analysis of one folder; `ignore` are lines for its ignore file that hide what need not be
+    managed, `not_judged` counts the folders that were too many to be candidates."""
 
     root: str
     layout: Layout
@@ -112,6 +86,8 @@ class Report:
     candidates: tuple[Candidate, ...]
     warnings: tuple[str, ...] = ()
     mirror: MirrorReport | None = None
+    ignore: tuple[str, ...] = ()
+    not_judged: int = 0
 
     @property
     def accepted(self) -> bool:
@@ -136,36 +112,6 @@ class Report:
         return dict(sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
 
 
-class SubTree:
-    """A folder of a tree as a tree of its own, which may read the rest as its repository."""
-
-    def __init__(self, tree: Tree, path: str) -> None:
-        self.target_path = path
-        self._tree = tree
-        prefix = f"{path}/" if path else ""
-        self._blobs = {
-            entry.path: entry.blob for entry in tree.entries() if entry.mode & 0o170000 == 0o100000
-        }
-        self._entries = [
-            replace(entry, path=entry.path.removeprefix(prefix))
-            for entry in tree.entries()
-            if entry.path.startswith(prefix)
-        ]
-
-    def entries(self) -> Sequence[TreeEntry]:
-        """Every entry below the folder."""
-        return self._entries
-
-    def read(self, blob: str) -> bytes:
-        """The bytes of one blob."""
-        return self._tree.read(blob)
-
-    def read_outside(self, path: str) -> bytes | None:
-        """The bytes of a file of the whole tree, or None."""
-        blob = self._blobs.get(path)
-        return self._tree.read(blob) if blob is not None else None
-
-
 def analyze(
     tree: Tree,
     *,
@@ -177,41 +123,27 @@ def analyze(
     """Analyze a folder; `warnings` are problems met while reading it."""
     cache = IndexCache()
     inventory = Inventory.scan(tree, cache=cache, limits=limits)
+    documents, issues = tuple(_documents(inventory)), check(inventory)
+    refused = {issue.path for issue in issues}
+    seen = [document.path for document in documents if document.name or document.path not in refused]
+    folders, not_judged = candidates(tree, inventory, cache)
+    kustomizations = [item.path for item in inventory.kustomization_files() if not is_outside(item.path)]
     return Report(
         root=root,
         layout=layout_of(inventory),
-        issues=check(inventory),
-        documents=tuple(_documents(inventory)),
+        issues=issues,
+        documents=documents,
         roles=dict(sorted(Counter(record.role.value for record in inventory.files.values()).items())),
         retained=tuple(
             sorted([*inventory.retained, *(item.path for item in inventory.kustomization_files())])
         ),
         diagnostics=diagnostics(inventory),
-        candidates=tuple(_candidates(tree, inventory, cache)),
+        candidates=folders,
         warnings=tuple(warnings),
         mirror=mirror,
+        ignore=ignore_lines(issues, [*seen, *kustomizations, *inventory.context.patches]),
+        not_judged=not_judged,
     )
-
-
-def layout_of(inventory: Inventory) -> Layout:
-    """The layout of a folder: by what its kustomizations reach, if it has any."""
-    if any(issue.kind in STRUCTURAL for issue in check(inventory)):
-        return Layout.REFUSED_STRUCTURAL
-    own = [item for item in inventory.kustomization_files() if not is_outside(item.path)]
-    if any(
-        not _is_below(kustomization.directory, posixpath.dirname(reach.root))
-        for kustomization in inventory.kustomization_files()
-        for reach in inventory.context.kustomization_reaches.get(kustomization.path, ())
-    ):
-        return Layout.KUSTOMIZE_OVERLAY
-    if own:
-        return Layout.KUSTOMIZE_SINGLE
-    managed = any(record.role is Role.MANIFEST for record in inventory.files.values())
-    return Layout.PLAIN if managed else Layout.EMPTY
-
-
-def _is_below(folder: str, top: str) -> bool:
-    return not is_outside(folder) and (not top or folder == top or folder.startswith(f"{top}/"))
 
 
 def _documents(inventory: Inventory) -> Iterable[DocumentReport]:
@@ -239,53 +171,6 @@ def _documents(inventory: Inventory) -> Iterable[DocumentReport]:
                 encrypted=fact.sealed or fact.has_sops,
                 detail=", ".join(fact.constructs),
             )
-
-
-def _candidates(tree: Tree, inventory: Inventory, cache: IndexCache) -> Iterable[Candidate]:
-    context = inventory.context
-    folders = {posixpath.dirname(root) for root in context.roots}
-    for ref in inventory.documents():
-        folder = posixpath.dirname(ref.path)
-        if ref.path not in context.reaches and folder not in context.by_directory:
-            folders.add(folder)
-    folders = {folder for folder in folders if not is_outside(folder)}
-    for folder in sorted(folders)[:_MAX_CANDIDATES]:
-        found = Inventory.scan(SubTree(tree, folder), cache=cache, limits=inventory.limits)
-        issues = check(found)
-        types: dict[str, set[str]] = {}
-        editable = rendered = 0
-        for ref in (*found.documents(), *_outside_documents(found)):
-            rendered += 1
-            editable += untouchable_text(ref.path, ref.fact) is None and not is_outside(ref.path)
-            types.setdefault(found.effective_namespace(ref), set()).add(
-                f"{ref.fact.api_version}/{ref.fact.kind}"
-            )
-        above = [
-            other for other in folders if other != folder and folder.startswith(f"{other}/" if other else "")
-        ]
-        yield Candidate(
-            path=folder or ".",
-            layout=layout_of(found),
-            accepted=not issues,
-            issues=issues,
-            rendered=rendered,
-            editable=editable,
-            types={namespace: tuple(sorted(names)) for namespace, names in sorted(types.items())},
-            reads=tuple(
-                sorted(
-                    posixpath.normpath(posixpath.join(folder, item.directory))
-                    for item in found.outside.kustomizations.values()
-                )
-            ),
-            inside=(max(above, key=len) or ".") if above else "",
-        )
-
-
-def _outside_documents(inventory: Inventory) -> Iterable[DocumentRef]:
-    """Documents of bases outside the folder that its builds render."""
-    for ref in outside_documents(inventory.outside, inventory.limits):
-        if ref.path in inventory.context.reaches:
-            yield ref
 
 
 def plan_mirror(

@@ -39,7 +39,7 @@ class DocumentFact:
 
     `constructs` names what YAML can say and a Kubernetes object cannot (anchor, alias, merge-key,
     duplicate-key, binary, local-tag), and excessive-aliases. `blank` marks an empty document without even a
-    comment. `detail` is the parser's complaint.
+    comment. `detail` is the parser's complaint, or what keeps a document from being a manifest.
     """
 
     index: int
@@ -77,6 +77,7 @@ class FileFacts:
     too_many: bool = False
 
 
+_IDENTITY = ("/apiVersion", "/kind", "metadata/name")
 _HELM_KINDS = frozenset({("helm.toolkit.fluxcd.io", "HelmRelease"), ("argoproj.io", "Application")})
 
 
@@ -151,6 +152,7 @@ class _Walk:
         self._references = 0
         self._constructs: set[str] = set()
         self._found: dict[str, str] = {}
+        self._not_text: dict[str, str] = {}
         self._root_is_mapping = False
         self._has_sops = False
         self._metadata_by_alias = False
@@ -249,8 +251,9 @@ class _Walk:
             if value == "sops" and frame.path == "":
                 self._has_sops = True
             return
-        if frame.path is not None and (event.implicit[1] or isinstance(resolve_plain(value), str)):
-            self._found[f"{frame.path}/{key}"] = value
+        if frame.path is not None:
+            is_text = event.implicit[1] or isinstance(resolve_plain(value), str)
+            (self._found if is_text else self._not_text)[f"{frame.path}/{key}"] = value
         frame.key = None
 
     def _refer(self, construct: str) -> None:
@@ -273,6 +276,8 @@ class _Walk:
             found.get("metadata/name", ""),
         )
         krm = self._root_is_mapping and bool(api_version and kind and name)
+        odd = next((key for key in _IDENTITY if self._not_text.get(key)), None) if not krm else None
+        text = f'{odd.lstrip("/").replace("/", ".")} is "{self._not_text[odd]}"' if odd else ""
         return DocumentFact(
             index,
             DocumentClass.KRM if krm else DocumentClass.NON_KRM,
@@ -283,6 +288,7 @@ class _Walk:
             constructs=tuple(sorted(self._constructs)),
             has_sops=self._has_sops,
             sealed=self._has_sops and bool(found.get("sops/mac")),
+            detail=f"{text}, which is no text to Kubernetes: quote it" if odd else "",
         )
 
 

@@ -71,9 +71,8 @@ def _limit_issues(inventory: Inventory) -> Iterator[Issue]:
 
 def _file_issues(inventory: Inventory, path: str, record: FileRecord) -> Iterator[Issue]:
     if record.role is Role.FOREIGN:
-        yield Issue(
-            IssueKind.FOREIGN_FILE, path, f"{path} is a file that this path does not manage; {_REMEDY}"
-        )
+        text = f"{path} is a file that this path does not manage; {_renaming(path)}{_REMEDY}"
+        yield Issue(IssueKind.FOREIGN_FILE, path, text)
     elif record.role is Role.SYMLINK:
         yield Issue(IssueKind.FOREIGN_SYMLINK, path, f"{path} is a symbolic link, never followed; {_REMEDY}")
     elif record.role is Role.SUBMODULE:
@@ -88,6 +87,19 @@ def _file_issues(inventory: Inventory, path: str, record: FileRecord) -> Iterato
         yield from _kustomization_documents(path, record.facts)
     elif record.facts is not None and path not in inventory.context.patches:
         yield from _manifest_issues(inventory, path, record.facts)
+
+
+def _renaming(path: str) -> str:
+    """What makes a file with a name that is not read one that is."""
+    name = path.rsplit("/", 1)[-1]
+    stem, _dot, suffix = name.rpartition(".")
+    if name == "Kustomization":
+        return "rename it to kustomization.yaml to have it built, else "
+    if stem and suffix == "json":
+        return f"where it holds a manifest, rename it to {stem}.yaml (YAML reads JSON), else "
+    if stem and suffix.lower() in ("yaml", "yml"):
+        return f"rename it to {stem}.{suffix.lower()}, else "
+    return ""
 
 
 def _kustomization_documents(path: str, facts: FileFacts) -> Iterator[Issue]:
@@ -135,7 +147,10 @@ def _document_issue(
     path: str, fact: DocumentFact, problem: str, *, managed: bool
 ) -> tuple[IssueKind | None, str]:
     document_class = DocumentClass.INVALID if problem else fact.document_class
-    what = problem or (f"{_WHAT[document_class]}: {fact.detail}" if fact.detail else _WHAT[document_class])
+    what = problem or _WHAT[document_class]
+    if not problem:
+        is_yaml = document_class is DocumentClass.NON_KRM
+        what += _lack(fact) if is_yaml else f": {fact.detail}" if fact.detail else ""
     if managed:
         text = (
             f"document {fact.index} of {path} is {what}; every document of a managed file must be a manifest"
@@ -144,11 +159,27 @@ def _document_issue(
     if document_class is DocumentClass.EMPTY:
         return None, ""
     if document_class is DocumentClass.NON_KRM:
-        return IssueKind.NON_KRM_YAML, f"YAML is not a Kubernetes manifest; {_REMEDY}"
+        return IssueKind.NON_KRM_YAML, f"YAML is not a Kubernetes manifest{_lack(fact)}; {_REMEDY}"
     return (
         IssueKind.INVALID_YAML,
         problem or f"invalid YAML ({fact.detail}); correct it or list it in {IGNORE_FILE}",
     )
+
+
+def _lack(fact: DocumentFact) -> str:
+    """What a document that looks like a manifest lacks, and what to do about it; empty for other YAML."""
+    if fact.detail:
+        return f" ({fact.detail})"
+    if fact.api_version and fact.kind.endswith("List"):
+        return f" (a {fact.kind} without a name: write its items as documents of their own)"
+    if fact.api_version and fact.kind:
+        return (
+            f" (a {fact.kind} without metadata.name: give it a name; with generateName each apply makes "
+            "another object)"
+        )
+    if fact.name and (fact.api_version or fact.kind):
+        return f" (it lacks {'kind' if fact.api_version else 'apiVersion'})"
+    return ""
 
 
 def _is_values_file(inventory: Inventory, path: str, facts: FileFacts) -> bool:

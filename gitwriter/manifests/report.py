@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .analyzer import STRUCTURAL, Candidate, Layout, MirrorReport, Report
+from .analyzer import MirrorReport, Report
+from .candidates import STRUCTURAL, Candidate, Layout
+from .ignore import IGNORE_FILE
 from .issues import Issue
 
 _MAX_LISTED = 20
+_MAX_FOLDERS = 40
+_MAX_NAMED = 8
 _LAYOUT_TEXT = {
     Layout.EMPTY: "empty: a mirror would create everything",
     Layout.PLAIN: "plain: manifests without kustomize",
@@ -26,6 +31,7 @@ def as_values(report: Report) -> dict[str, Any]:
         "reason": report.reason,
         "layout": report.layout.value,
         "issues": [_issue_values(issue) for issue in report.issues],
+        "ignore": list(report.ignore),
         "counts": {
             "files": dict(report.roles),
             "documents": report.by_class(),
@@ -64,6 +70,7 @@ def as_values(report: Report) -> dict[str, Any]:
             for item in report.diagnostics
         ],
         "candidates": [_candidate_values(candidate) for candidate in report.candidates],
+        "foldersNotJudged": report.not_judged,
         "warnings": list(report.warnings),
         **({"mirror": _mirror_values(report.mirror)} if report.mirror is not None else {}),
     }
@@ -113,8 +120,9 @@ def as_text(report: Report) -> str:
         "",
     ]
     lines += _issue_lines(report.issues)
+    lines += _ignore_lines(report.ignore)
     lines += _content_lines(report)
-    lines += _candidate_lines(report.candidates)
+    lines += _candidate_lines(report.candidates, report.not_judged)
     if report.mirror is not None:
         lines += _mirror_lines(report.mirror)
     lines += [f"Warning: {warning}" for warning in report.warnings]
@@ -137,11 +145,33 @@ def _issue_lines(issues: Iterable[Issue]) -> list[str]:
     listed = list(issues)
     if not listed:
         return []
-    lines = ["To solve:"]
-    lines += [f"  {issue.path}  [{issue.kind.value}]  {issue.message}" for issue in listed[:_MAX_LISTED]]
-    if len(listed) > _MAX_LISTED:
-        lines.append(f"  and {len(listed) - _MAX_LISTED} more; --format json lists all")
+    counts = Counter(issue.kind.value for issue in listed)
+    sorts = ", ".join(f"{number} {kind}" for kind, number in counts.most_common())
+    lines = ["To solve:" if len(listed) <= _MAX_LISTED else f"To solve ({sorts}):"]
+    shown = _of_each_sort(listed)
+    lines += [f"  {issue.path}  [{issue.kind.value}]  {issue.message}" for issue in shown]
+    if len(listed) > len(shown):
+        lines.append(f"  and {len(listed) - len(shown)} more; --format json lists all")
     return [*lines, ""]
+
+
+def _of_each_sort(issues: Sequence[Issue]) -> list[Issue]:
+    """As many as are listed, in their order: of a sort that is frequent no more than its share."""
+    share = max(_MAX_LISTED // len({issue.kind for issue in issues}), 2)
+    seen: Counter[str] = Counter()
+    ranks: list[tuple[int, int]] = []
+    for position, issue in enumerate(issues):
+        seen[issue.kind] += 1
+        ranks.append((max(seen[issue.kind] - share, 0), position))
+    return [issues[position] for position in sorted(place for _rank, place in sorted(ranks)[:_MAX_LISTED])]
+
+
+def _ignore_lines(lines: Sequence[str]) -> list[str]:
+    if not lines:
+        return []
+    more = [f"  and {len(lines) - _MAX_LISTED} more; --format json lists all"] if lines[_MAX_LISTED:] else []
+    head = f"Lines for {IGNORE_FILE} that hide what need not be managed (look at them first):"
+    return [head, *(f"  {line}" for line in lines[:_MAX_LISTED]), *more, ""]
 
 
 def _content_lines(report: Report) -> list[str]:
@@ -164,14 +194,23 @@ def _content_lines(report: Report) -> list[str]:
     return [*lines, ""]
 
 
-def _candidate_lines(candidates: Iterable[Candidate]) -> list[str]:
+def _candidate_lines(candidates: Iterable[Candidate], not_judged: int) -> list[str]:
     listed = list(candidates)
     if not listed or (len(listed) == 1 and listed[0].path == "."):
         return []
     lines = ["Folders that could be targets of their own:"]
-    for candidate in listed[: 2 * _MAX_LISTED]:
+    shown = listed
+    if len(listed) > _MAX_FOLDERS:  # those that help most: accepted, in no other, with much to edit
+        shown = sorted(
+            listed,
+            key=lambda one: (not one.accepted, bool(one.inside), -one.editable, -one.rendered, one.path),
+        )[:_MAX_FOLDERS]
+    for candidate in shown:
         verdict = "accepted" if candidate.accepted else "refused "
-        namespaces = ", ".join(namespace or "no namespace" for namespace in candidate.types) or "nothing"
+        named = [namespace or "no namespace" for namespace in candidate.types] or ["nothing"]
+        namespaces = ", ".join(named[:_MAX_NAMED])
+        if len(named) > _MAX_NAMED:
+            namespaces += f" and {len(named) - _MAX_NAMED} more"
         lines.append(
             f"  {verdict}  {candidate.path}  {candidate.layout.value}, "
             f"{_count(candidate.rendered, 'object')} ({candidate.editable} editable here), {namespaces}"
@@ -184,6 +223,11 @@ def _candidate_lines(candidates: Iterable[Candidate]) -> list[str]:
             first = min(candidate.issues, key=lambda issue: issue.kind not in STRUCTURAL)
             more = f" (and {len(candidate.issues) - 1} more)" if len(candidate.issues) > 1 else ""
             lines.append(f"            {first.path}: {first.message}{more}")
+    if len(listed) > len(shown):
+        accepted = sum(one.accepted for one in listed) - sum(one.accepted for one in shown)
+        lines.append(f"  and {len(listed) - len(shown)} more ({accepted} accepted); --format json lists all")
+    if not_judged:
+        lines.append(f"  {_count(not_judged, 'folder')} more not judged; analyze a part of the repository")
     return [*lines, ""]
 
 

@@ -106,6 +106,98 @@ def test_a_refusal_points_at_folders_that_are_fine() -> None:
     assert "(and 1 more)" in shown
 
 
+CHART = {
+    "charts/web/Chart.yaml": "apiVersion: v2\nname: web\n",
+    "charts/web/values.yaml": "replicas: 2\n",
+    "charts/web/crds/crd.yaml": manifest("ConfigMap", "crd", "shop"),
+    "charts/web/templates/web.yaml": "name: {{ .x }}\n",
+    "charts/web/templates/_helpers.tpl": "x",
+}
+CLUTTER = {
+    **CHART,
+    ".github/workflows/ci.yaml": "on: push\n",
+    "Makefile": "x",
+    "docs/a[1].svg": "x",
+    "docs/b.svg": "x",
+    "live/cm.yaml": manifest("ConfigMap", "a", "shop"),
+    "live/a.png": "x",
+    "live/b.png": "x",
+    "live/sub/c.png": "x",
+    "live/odd [x]?.txt": "x",
+    "live/values.yaml": "a: 1\n",
+    "live/read.yaml": "b: 1\n",
+    "live/app.yaml": "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata:\n  name: a\n"
+    "  namespace: shop\nspec:\n  source: {helm: {valueFiles: [read.yaml]}}\n",
+}
+
+
+def test_lines_for_the_ignore_file_make_a_folder_acceptable() -> None:
+    """Whole folders and suffixes rather than files; a chart goes whole; nothing that is managed or read
+    goes."""
+    report = analyze(MemoryTree(text(CLUTTER)))
+    assert report.ignore == (
+        "*.png",
+        "/.github/",
+        "/Makefile",
+        "/charts/",
+        "/docs/",
+        "/live/odd \\[x]\\?.txt",
+        "/live/values.yaml",
+    )
+    assert "Lines for .gittargetignore" in as_text(report)
+    assert as_values(report)["ignore"] == list(report.ignore)
+    cleaned = analyze(MemoryTree(text({**CLUTTER, ".gittargetignore": "\n".join(report.ignore)})))
+    assert cleaned.accepted and cleaned.ignore == ()
+    assert {item.path for item in cleaned.documents if item.name} == {"live/cm.yaml", "live/app.yaml"}
+
+
+def test_a_mistake_is_not_to_be_hidden() -> None:
+    """A manifest that does not parse, a duplicate and a build that is not supported are for their owners;
+    what lies beside them is listed file by file."""
+    files = {
+        "a/broken.yaml": "a: [1\n",
+        "a/x.sh": "x",
+        "a/y.sh": "x",
+        "b/one.yaml": manifest("ConfigMap", "a", "shop"),
+        "b/two.yaml": manifest("ConfigMap", "a", "shop"),
+        "c/kustomization.yaml": "namePrefix: x-\n",
+        "c/x.txt": "x",
+    }
+    assert analyze(MemoryTree(text(files))).ignore == ("/a/x.sh", "/a/y.sh", "/c/x.txt")
+
+
+def test_a_large_repository_is_told_in_a_page() -> None:
+    """Each sort of issue is shown with its number, the folders that help most come first, and the folder
+    above many is offered as one."""
+    files = {f"apps/a{number:03}/run.sh": "x" for number in range(60)}
+    files |= {f"live/ns{n}/cm.yaml": manifest("ConfigMap", "a", f"ns{n}") for n in range(30)}
+    files |= {f"dup/d{n}/cm.yaml": manifest("ConfigMap", "d", "dup") for n in range(30)}
+    files["zz/kustomization.yaml"] = "namePrefix: x-\n"
+    report = analyze(MemoryTree(text(files)))
+    shown = as_text(report)
+    assert "To solve (60 foreign-file, 29 duplicate-identity, 1 unsupported-kustomize):" in shown
+    assert "unsupported in zz/kustomization.yaml: namePrefix" in shown
+    assert "and 70 more; --format json lists all" in shown
+    folders = shown.split("targets of their own:\n")[1]
+    assert folders.splitlines()[0].startswith("  accepted  live  plain, 30 objects (30 editable here), ns0, ")
+    assert "and 22 more" in folders.splitlines()[0]
+    assert "dup/d0" in shown and "  accepted  dup  " not in shown
+    assert "more (21 accepted); --format json lists all" in shown
+    assert {one.path for one in report.candidates if one.inside == "live"} == {
+        f"live/ns{n}" for n in range(30)
+    }
+
+
+def test_folders_beyond_those_that_are_judged_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left out in silence."""
+    monkeypatch.setattr("gitwriter.manifests.candidates.MAX_JUDGED", 2)
+    files = {f"n{number}/cm.yaml": manifest("ConfigMap", "a", f"n{number}") for number in range(5)}
+    report = analyze(MemoryTree(text(files)))
+    assert (len(report.candidates), report.not_judged) == (2, 3)
+    assert as_values(report)["foldersNotJudged"] == 3
+    assert "3 folders more not judged" in as_text(report)
+
+
 def test_editable_is_what_the_editor_would_edit() -> None:
     """Anchors are edited with care; a key that stands twice is not."""
     files = {

@@ -87,6 +87,40 @@ def test_what_does_not_refuse(files: dict) -> None:
     assert check(scan(files)) == ()
 
 
+@pytest.mark.parametrize(
+    ("path", "content", "advice"),
+    [
+        ("b.json", "{}", "where it holds a manifest, rename it to b.yaml"),
+        ("D.YAML", CM, "rename it to D.yaml, else"),
+        ("Kustomization", "resources: []", "rename it to kustomization.yaml to have it built, else"),
+        ("run.sh", "x", "does not manage; remove it or list it in"),
+        (
+            "job.yaml",
+            "apiVersion: batch/v1\nkind: Job\nmetadata:\n  generateName: x-\n",
+            "a Job without metadata.name",
+        ),
+        ("list.yaml", "apiVersion: v1\nkind: List\nitems: []\n", "a List without a name: write its items as"),
+        ("kind.yaml", "apiVersion: v1\nmetadata:\n  name: x\n", "(it lacks kind)"),
+        ("api.yaml", "kind: ConfigMap\nmetadata:\n  name: x\n", "(it lacks apiVersion)"),
+        (
+            "n.yaml",
+            CM.replace("name: menu", "name: y"),
+            '(metadata.name is "y", which is no text to Kubernetes: quote it)',
+        ),
+        ("v.yaml", "replicas: 2\n", "YAML is not a Kubernetes manifest; remove it or list it in"),
+        (
+            "two.yaml",
+            CM + "---\n" + CM.replace("name: menu", "name: 12"),
+            'a Kubernetes manifest (metadata.name is "12"',
+        ),
+    ],
+)
+def test_what_is_nearly_a_manifest_is_told_what_it_lacks(path: str, content: str, advice: str) -> None:
+    """A file that its owner takes for a manifest says why it is none, and what makes it one."""
+    (issue,) = check(scan({path: content}))
+    assert advice in issue.message
+
+
 def test_several_issues_are_counted_in_order() -> None:
     """N01: three issues end with the number of the others, sorted by path."""
     issues = check(scan({"z.sh": "", "a.txt": "", "values.yaml": "replicas: 2"}))

@@ -99,6 +99,17 @@ def test_bundle_by_sibling_majority() -> None:
         ({"k/depot/cm/a.yaml": cm("a", "depot"), "k/yard/cm/b.yaml": cm("b", "yard")}, "k/shop/cm/new.yaml"),
         ({"p/a.yaml": cm("a", "depot"), "q/b.yaml": cm("b", "yard")}, "shop/configmaps/new.yaml"),
         ({"x/configmap-a.yaml": cm("a"), "x/configmap-b.yaml": cm("b")}, "x/configmap-new.yaml"),
+        ({"x/cm-a.yaml": cm("a"), "x/cm-b.yaml": cm("b")}, "x/cm-new.yaml"),
+        ({"x/cm-a.yaml": cm("a"), "x/b.yaml": cm("b")}, "x/new.yaml"),
+        ({"x/live.a.cm.yml": cm("a"), "x/live.b.cm.yml": cm("b")}, "x/live.new.cm.yml"),
+        ({"x/ConfigMap_a.yaml": cm("a")}, "x/ConfigMap_new.yaml"),
+        ({"x/a.configmap.yaml": cm("a")}, "x/new.configmap.yaml"),
+        ({"x/a/cm.yaml": cm("a"), "x/b/cm.yaml": cm("b")}, "x/new/cm.yaml"),
+        ({"x/a/a.yml": cm("a"), "x/b/b.yml": cm("b")}, "x/new/new.yml"),
+        ({"x/a/cm.yaml": cm("a"), "y/b/cm.yaml": cm("b"), "y/c/map.yaml": cm("c")}, "y/new/new.yaml"),
+        ({"x/a/cm.yaml": cm("a")}, "x/a/new.yaml"),
+        ({"x/a/cm.yaml": cm("a"), "x/b/cm.yaml": cm("c")}, "x/a/new.yaml"),
+        ({"a/cm.yaml": cm("a", "a"), "b/cm.yaml": cm("b", "b")}, "shop/cm.yaml"),
         ({"x/a-configmap.yaml": cm("a")}, "x/new-configmap.yaml"),
         ({"x/configmaps-a.yml": cm("a")}, "x/configmaps-new.yml"),
         ({"x/app.yaml": cm("a") + "---\n" + manifest("Service", "a", "shop")}, "shop/configmaps/new.yaml"),
@@ -107,8 +118,8 @@ def test_bundle_by_sibling_majority() -> None:
     ],
 )
 def test_inference(files: dict, expected: str) -> None:
-    """O05, O06, O11: siblings show the place; a name pattern only if all follow it; unsafe files are no
-    destination.
+    """O05, O06, O11: siblings show the place; a name pattern or a folder for each object only if all follow
+    it, and unless it is the kind's own name, only if there are several; unsafe files are no destination.
     """
     assert placed(files, config_map("new")) == [expected]
 

@@ -52,15 +52,18 @@ class _Cell(NamedTuple):
 class Habit:
     """The files of one type in one namespace, or of one type everywhere.
 
-    `stems` counts how names of single-document files are made of the objects' names, `patterns` what
-    stands around the object's own namespace in its folder (None where it is not there). `bundles` maps
-    files of several documents to how many are of this type, `wide` those of them that span namespaces.
+    `stems` counts how names of single-document files are made of the objects' names, `words` the names
+    themselves, `patterns` what stands around the object's own namespace in its folder (None where it is not
+    there), `homes` the folders above one that has the object's name (None where it has another). `bundles`
+    maps files of several documents to how many are of this type, `wide` those of them that span namespaces.
     """
 
     members: int = 0
     singles: int = 0
     folders: Counter[str] = field(default_factory=Counter)
     stems: Counter[Around] = field(default_factory=Counter)
+    words: Counter[str] = field(default_factory=Counter)
+    homes: Counter[str | None] = field(default_factory=Counter)
     patterns: Counter[Around | None] = field(default_factory=Counter)
     short_suffixes: int = 0
     bundles: dict[str, int] = field(default_factory=dict)
@@ -74,6 +77,8 @@ class Habit:
             self.short_suffixes += sign * path.endswith(".yml")
             folder = posixpath.dirname(path)
             _count(self.folders, folder, sign)
+            _count(self.words, stem_of(path), sign)
+            _count(self.homes, _home(folder, cell.name), sign)
             _count(self.patterns, _around_namespace(folder, cell.namespace), sign)
             for around in _around_name(path, cell.name):
                 _count(self.stems, around, sign)
@@ -84,6 +89,8 @@ class Habit:
 
 
 NO_HABIT = Habit()
+_JOINTS = "-._"
+"""What joins an object's name to the rest of a file's name."""
 
 
 class Habits:
@@ -175,10 +182,21 @@ def _around_name(path: str, name: str) -> Iterator[Around]:
     stem = stem_of(path)
     if stem == name:
         yield "", ""
-    if stem.endswith(f"-{name}"):
-        yield stem.removesuffix(name), ""
-    if stem.startswith(f"{name}-"):
-        yield "", stem.removeprefix(name)
+        return
+    before, after = stem.removesuffix(name), stem.removeprefix(name)
+    if before != stem and before[-1] in _JOINTS:
+        yield before, ""
+    if after != stem and after[0] in _JOINTS:
+        yield "", after
+    before, found, after = stem.partition(name)
+    if found and before and after and before[-1] in _JOINTS and after[0] in _JOINTS:
+        yield before, after
+
+
+def _home(folder: str, name: str) -> str | None:
+    """The folder above one with the object's own name."""
+    above, last = posixpath.split(folder)
+    return above if last == name else None
 
 
 def _around_namespace(folder: str, namespace: str) -> Around | None:

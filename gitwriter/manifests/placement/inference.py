@@ -9,7 +9,6 @@ destination. Ties are broken by the smallest path, so the same folder always giv
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..inventory import Inventory
@@ -55,13 +54,19 @@ def _choose(habit: Habit, subject: Subject, *, across: bool) -> Inferred | None:
             return Inferred(path, True, habit.members)
     if directory is None:
         return None
-    return Inferred(posixpath.join(directory, _file_name(habit, subject)), False, habit.members)
+    fresh = directory not in habit.folders
+    path = posixpath.join(directory, _file_name(habit, subject, fresh=fresh))
+    return Inferred(path, False, habit.members)
 
 
 def _directory(habit: Habit, subject: Subject, *, across: bool) -> str | None:
     if not habit.singles:
         return None
     if not across:
+        if habit.singles > 1 and None not in habit.homes:
+            most = max(habit.homes.values())
+            home = min(home for home, count in habit.homes.items() if count == most and home is not None)
+            return posixpath.join(home, escape_segment(subject.name))
         most = max(habit.folders.values())
         return min(folder for folder, count in habit.folders.items() if count == most)
     if len(habit.patterns) == 1 and subject.namespace and (around := next(iter(habit.patterns))) is not None:
@@ -71,24 +76,23 @@ def _directory(habit: Habit, subject: Subject, *, across: bool) -> str | None:
     return None
 
 
-_PATTERNS: tuple[Callable[[Subject], Around], ...] = (
-    lambda _subject: ("", ""),
-    lambda subject: (f"{subject.kind.lower()}-", ""),
-    lambda subject: ("", f"-{subject.kind.lower()}"),
-    lambda subject: (f"{subject.resource}-", ""),
-)
-
-
-def _file_name(habit: Habit, subject: Subject) -> str:
-    before, after = next(
-        (
-            around
-            for around in (pattern(subject) for pattern in _PATTERNS)
-            if habit.stems[around] == habit.singles
-        ),
-        ("", ""),
-    )
+def _file_name(habit: Habit, subject: Subject, *, fresh: bool) -> str:
+    """The new file's name; in a ``fresh`` folder it may be that of its siblings in theirs."""
     suffix = subject.suffix
     if habit.singles and habit.short_suffixes == habit.singles:
         suffix = suffix.removesuffix(".yaml") + ".yml"
+    if ("", "") not in habit.stems and fresh and habit.singles > 1 and len(habit.words) == 1:
+        return f"{next(iter(habit.words))}{suffix}"
+    before, after = _around(habit, subject)
     return f"{before}{escape_segment(subject.name)}{after}{suffix}"
+
+
+def _around(habit: Habit, subject: Subject) -> Around:
+    """What stands around the objects' names in all their files: the kind's name, also of a single file, or
+    whatever several files have in common."""
+    shared = sorted(around for around, count in habit.stems.items() if count == habit.singles)
+    words = {subject.kind.lower(), subject.resource}
+    for around in shared:
+        if around == ("", "") or habit.singles > 1 or "".join(around).strip("-._").lower() in words:
+            return around
+    return "", ""
