@@ -34,6 +34,7 @@ from webhooks.server import Limits, Server
 from webhooks.tls import Certificates
 
 MAX_BODY = 32 * 2**20
+LOOK_SECONDS = 0.1
 QUIET_SECONDS = 2.5
 SANDBOX_QUIET_SECONDS = 0.8
 LONGEST_SECONDS = 30.0
@@ -281,8 +282,10 @@ async def _settle(count: Callable[[], int], quiet: float) -> None:
     """Until nothing new has come for a while."""
     loop = asyncio.get_running_loop()
     end = loop.time() + LONGEST_SECONDS
-    known, since = count(), loop.time()
-    while loop.time() < min(end, since + quiet):
-        await asyncio.sleep(0.1)
+    known, looks = count(), 0
+    # Looks are counted, not seconds: while this machine did something else nothing could come.
+    while looks * LOOK_SECONDS < quiet and loop.time() < end:
+        await asyncio.sleep(LOOK_SECONDS)
+        looks += 1
         if count() != known:
-            known, since = count(), loop.time()
+            known, looks = count(), 0
