@@ -10,7 +10,6 @@ from tests.e2e.beside import beside
 from tests.e2e.test_targets import shows
 from tests.e2e.workspace import CONFIGMAPS, Workspace, until
 
-API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 HEAL_SECONDS = 90.0
 
 
@@ -68,24 +67,7 @@ def test_discovery_never_refuses_a_folder(space: Workspace) -> None:
         space.kube.patch(definition, {"spec": {"versions": unserved}})
         space.configmap("while-unserved")
         space.in_git("while-unserved")
-        name = f"v1alpha1.broken{mark}.lab.test"
-        space.extra.append(f"{API_SERVICES}/{name}")
-        space.kube.create(
-            API_SERVICES,
-            {
-                "apiVersion": "apiregistration.k8s.io/v1",
-                "kind": "APIService",
-                "metadata": {"name": name},
-                "spec": {
-                    "group": name.partition(".")[2],
-                    "version": "v1alpha1",
-                    "groupPriorityMinimum": 100,
-                    "versionPriority": 100,
-                    "insecureSkipTLSVerify": True,
-                    "service": {"name": "nobody", "namespace": space.namespace},
-                },
-            },
-        )
+        space.broken_api_service(f"broken{mark}.lab.test")
         space.configmap("while-degraded")
         space.in_git("while-degraded")
         # A commit of a person makes the writer read the folder anew.

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from reverser.errors import KubeConflict, KubeNotFound, KubeThrottled
-from reverser.kube.paths import core_path, own_path, resource_path
+from reverser.kube.paths import core_path, own_path
 from tests import needs
 from tests.e2e.beside import beside
 from tests.e2e.workspace import CONFIGMAPS, LIVE_SECONDS, Workspace, until
 
 SERVICES = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["services"]}
-API_SERVICES = resource_path("apiregistration.k8s.io", "v1", "apiservices")
 
 
 def summary(space: Workspace, target: str = "gt") -> str:
@@ -289,28 +288,10 @@ def blink(space: Workspace, seconds: float) -> None:
 @beside
 def test_a_broken_api_service(space: Workspace) -> None:
     """C15: a group without a backend stops neither what runs nor what is new, and nothing is deleted."""
-    group = group_of(space, "broken")
-    name = f"v1alpha1.{group}"
     space.base(rules=[{"apiGroups": ["*"], "resources": ["configmaps"]}])
     space.configmap("a")
     space.in_git("a")
-    body = {
-        "apiVersion": "apiregistration.k8s.io/v1",
-        "kind": "APIService",
-        "metadata": {"name": name},
-        "spec": {
-            "group": group,
-            "version": "v1alpha1",
-            "groupPriorityMinimum": 100,
-            "versionPriority": 100,
-            "insecureSkipTLSVerify": True,
-            "service": {"name": "nobody", "namespace": space.namespace},
-        },
-    }
-    space.extra.append(f"{API_SERVICES}/{name}")
-    try:
-        space.kube.create(API_SERVICES, body)
-    except KubeNotFound:
+    if not space.broken_api_service(group_of(space, "broken")):
         needs.able("this API server is no aggregator")
     space.configmap("b")
     space.in_git("b")

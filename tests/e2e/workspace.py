@@ -117,6 +117,31 @@ class Workspace:
         self.kube.create(own_path("clusterwatchrules"), body)
         return full
 
+    def broken_api_service(self, group: str) -> bool:
+        """An APIService for ``group`` that nobody stands behind; False where the API server is no aggregator.
+        Removed with the namespace.
+        """
+        path = resource_path("apiregistration.k8s.io", "v1", "apiservices")
+        body = {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": f"v1alpha1.{group}"},
+            "spec": {
+                "group": group,
+                "version": "v1alpha1",
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "insecureSkipTLSVerify": True,
+                "service": {"name": "nobody", "namespace": self.namespace},
+            },
+        }
+        self.extra.append(f"{path}/v1alpha1.{group}")
+        try:
+            self.kube.create(path, body)
+        except KubeNotFound:
+            return False
+        return True
+
     def definition(
         self,
         group: str,
