@@ -17,11 +17,14 @@ import redis
 from reverser.errors import ReverserError
 from tests.e2e.workspace import Workspace, until
 from tests.soak.fleet import Fleet
+from tests.soak.machine import age
 from tests.soak.oracle import Record
 from tests.soak.plan import DEAD, ISOLATED, STORE, Fault, Step
 
 GROUP = "soak.lab"
 TAKE_OVER_SECONDS = 180.0
+STARTED_SECONDS = 30.0
+"""From when on a process counts as one that has come up."""
 STRUCK_SECONDS = 0.1
 """What a signal or an order takes to have its effect."""
 
@@ -147,9 +150,12 @@ class Injector:
         elif fault is Fault.MEMORY:
             with contextlib.ExitStack() as limits:
                 for name in fleet.meant(step.target):
-                    # One that is killed just now has no limit to be given.
+                    # One that is killed just now has no limit to be given, and nothing at all can start with
+                    # little more than what it has at its start.
                     with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-                        limits.enter_context(fleet.machine.little_memory(fleet.supervisor.pid(name)))
+                        pid = fleet.supervisor.pid(name)
+                        if age(pid) > STARTED_SECONDS:
+                            limits.enter_context(fleet.machine.little_memory(pid))
                 time.sleep(step.seconds)
         elif fault in (Fault.DEFINITION_BLINKS, Fault.GROUP_FAILS):
             self._blink(step)

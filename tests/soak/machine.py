@@ -70,6 +70,13 @@ time_t time(time_t *at) {
 """
 
 
+def age(pid: int) -> float:
+    """Seconds since a process was started. Raises FileNotFoundError where there is none."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    up = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    return up - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
 class Machine:
     """What the processes of a run stand on."""
 

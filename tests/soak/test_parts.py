@@ -17,7 +17,7 @@ import pytest
 from reverser.supervision.gitview import GitView
 from tests.e2e.hunt import Plants
 from tests.e2e.workspace import until
-from tests.soak.machine import Machine
+from tests.soak.machine import Machine, age
 from tests.soak.oracle import State, judge_authors
 from tests.soak.plan import Fault
 from tests.soak.run import Result
@@ -148,6 +148,7 @@ def test_short_of_memory(tmp_path: Path) -> None:
             return back.readline().strip()
 
         assert ask() == "got"
+        assert 0 <= age(process.pid) <= age(os.getpid())
         with machine.little_memory(process.pid):
             assert ask() == "none"
         assert ask() == "got"
