@@ -15,7 +15,7 @@ from pathlib import Path
 
 from reverser.buildinfo import build_info
 
-_LIBRARIES = ("PyYAML", "ruamel.yaml", "orjson")
+_LIBRARIES = ("PyYAML", "orjson")
 
 
 @cache

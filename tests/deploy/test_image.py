@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
+import json
 import re
 import subprocess
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from types import ModuleType
 
@@ -87,6 +90,77 @@ def test_every_file_from_the_index_is_pinned_by_its_hash() -> None:
         if here := _as_locked(name, version):
             pure = "-none-any" in (here.read_text("WHEEL") or "")
             assert len(hashes) == (1 if pure else len(lock.MACHINES)), name
+
+
+WITHOUT = """
+import importlib, importlib.metadata as metadata, json, pkgutil, sys
+
+hidden, modules = (set(names) for names in json.load(sys.stdin))
+found_by_name = metadata.Distribution.from_name.__func__
+
+class Hide:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in modules:
+            raise ModuleNotFoundError(f"{name} is not in the image", name=name)
+
+def from_name(kind, name):
+    if name.lower().replace("_", "-").replace(".", "-") in hidden:
+        raise metadata.PackageNotFoundError(name)
+    return found_by_name(kind, name)
+
+sys.meta_path.insert(0, Hide)
+metadata.Distribution.from_name = classmethod(from_name)
+
+import django
+django.setup()
+for package in ("reverser", "webhooks", "watchers", "gitwriter"):
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+from gitwriter.manifests.codeprint import codeprint
+print(len(codeprint()))
+"""
+
+
+def test_the_product_needs_nothing_that_only_the_tests_have(tmp_path: Path) -> None:
+    """With the packages of the lock alone every module can be imported, and the writer can mark what it keeps
+    with their versions; no function imports another package later.
+    """
+    pinned = lock.pins(lock.LOCK.read_text())
+    brought = packages_distributions()
+    hidden = {lock.plain(name) for names in brought.values() for name in names} - set(pinned)
+    modules = {module for module, names in brought.items() if {lock.plain(name) for name in names} <= hidden}
+    assert "pytest" in modules
+    imported = {
+        name.partition(".")[0]
+        for package in ("reverser", "webhooks", "watchers", "gitwriter")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in _names(node)
+    }
+    assert imported & modules == set()
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT],
+        cwd=ROOT,
+        env={
+            "DJANGO_SETTINGS_MODULE": "reverser.settings",
+            "REVERSER_STATE_DIR": str(tmp_path),
+            "REVERSER_REDIS_URL": "redis://127.0.0.1:1/0",
+        },
+        input=json.dumps([sorted(hidden), sorted(modules)]),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "32\n"), done.stderr
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
 
 
 def test_the_lock_is_what_is_required_and_all_that_it_brings() -> None:
