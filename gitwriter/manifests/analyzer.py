@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .candidates import Candidate, Layout, candidates, layout_of
-from .changes import Change, Outcome, Policy, Upsert, WritePlan
+from .changes import Change, Outcome, Policy, Sweep, Upsert, WritePlan
 from .facts import DocumentClass, IndexCache
 from .gate import check, diagnostics
 from .guards import untouchable_text
@@ -23,6 +23,7 @@ from .issues import Diagnostic, Issue, refusal_reason
 from .kustomize.outside import is_outside
 from .limits import DEFAULT_LIMITS, Limits
 from .roles import Role
+from .sweeping import absent_documents
 from .tree import RepositoryTree, Tree, TreeEntry
 from .writeplan import plan_writes
 
@@ -222,16 +223,33 @@ _ACTION_OF = {
 
 
 def _actions(made: WritePlan) -> Iterable[PlannedAction]:
+    gone: dict[int, dict[str, list[str]]] = {}
     for result in made.results:
         action = _ACTION_OF.get(result.outcome)
         if action is None:
             continue
         change = result.change
         if isinstance(change, Upsert):
-            identity = (
-                f"{change.api_version}/{change.kind}/{change.key.namespace or '_cluster'}/{change.name}"
-            )
+            place = change.key.namespace or "_cluster"
+            identity = f"{change.api_version}/{change.kind}/{place}/{change.name}"
+        elif isinstance(change, Sweep):
+            if id(change) not in gone:
+                gone[id(change)] = _absent(made.inventory, change)
+            waiting = gone[id(change)].get(result.path)
+            identity = waiting.pop(0) if waiting else f"{change.group or 'core'}/{change.kind}"
         else:
-            identity = f"{change.group or 'core'}/{change.kind}"
+            identity = (
+                f"{change.group or 'core'}/{change.kind}/{change.namespace or '_cluster'}/{change.name}"
+            )
         reason = result.message if action == "skip" else result.rule
         yield PlannedAction(action, result.path, identity, reason)
+
+
+def _absent(inventory: Inventory, sweep: Sweep) -> dict[str, list[str]]:
+    """What each file holds that a sweep takes, in order."""
+    found: dict[str, list[str]] = {}
+    for ref in absent_documents(inventory, sweep):
+        place = (inventory.effective_namespace(ref) if sweep.namespaced else "") or "_cluster"
+        fact = ref.fact
+        found.setdefault(ref.path, []).append(f"{fact.api_version}/{fact.kind}/{place}/{fact.name}")
+    return found

@@ -254,12 +254,16 @@ def test_mirror_plan_sets_refusing_files_aside() -> None:
     files = {
         "deploy.sh": "x",
         "a.yaml": manifest("ConfigMap", "a", "shop", data={"k": "old"}),
-        "gone.yaml": manifest("ConfigMap", "gone", "shop"),
+        "gone.yaml": manifest("ConfigMap", "gone", "shop") + "---\n" + manifest("ConfigMap", "too", "shop"),
     }
     changes = [config_map("a", k="new"), config_map("b"), sweep("ConfigMap", [("shop", "a"), ("shop", "b")])]
     made = plan_mirror(MemoryTree(text(files)), changes, Policy())
-    assert made.counts == {"change": 1, "create": 1, "delete": 1}
+    assert made.counts == {"change": 1, "create": 1, "delete": 2}
     assert made.set_aside == ("deploy.sh",)
+    assert [(item.path, item.identity) for item in made.actions if item.action == "delete"] == [
+        ("gone.yaml", "v1/ConfigMap/shop/gone"),
+        ("gone.yaml", "v1/ConfigMap/shop/too"),
+    ]
 
 
 def folder_of(tmp_path: Path, files: dict[str, str]) -> Path:
@@ -283,6 +287,27 @@ def test_command_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         call_command("analyze", str(folder), "--policy", "refuse")
     assert ended.value.code == 1
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_what_cannot_be_read_is_named_and_accepts_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that the user may not read is a warning, once; a pipeline does not take it for accepted."""
+    folder = folder_of(tmp_path, {"a.yaml": manifest("ConfigMap", "a", "shop"), "sub/b.yaml": "x"})
+    read_bytes = Path.read_bytes
+
+    def denied(path: Path) -> bytes:
+        if path.name == "b.yaml":
+            raise PermissionError(13, "Permission denied")
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    call_command("analyze", str(folder))
+    assert capsys.readouterr().out.count("Warning: sub/b.yaml: Permission denied") == 1
+    with pytest.raises(SystemExit) as ended:
+        call_command("analyze", str(folder), policy="refuse", format="json")
+    assert ended.value.code == 2
+    assert json.loads(capsys.readouterr().out)["warnings"] == ["sub/b.yaml: Permission denied"]
 
 
 def test_command_needs_a_folder(tmp_path: Path) -> None:
@@ -352,9 +377,13 @@ def test_command_compares_with_a_cluster(
         assert ended.value.returncode == 2
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         capsys.readouterr()
+        call_command("analyze", str(folder), *options, "--context", "second", "--type", "configmap")
+        unknown = json.loads(capsys.readouterr().out)
         call_command("analyze", str(folder), "--context", "second", *options[2:])
     shown = capsys.readouterr().out
     assert "zq-MARKER" not in shown
+    assert unknown["warnings"][-1].startswith("--type configmap: no type that a mirror")
+    assert unknown["mirror"]["actions"] == []
     report = json.loads(shown)
     assert [text.split(" is")[0] for text in report["warnings"]] == ["gizmo.yaml: core/Gizmo"]
     found = {(item["action"], item["path"]) for item in report["mirror"]["actions"]}

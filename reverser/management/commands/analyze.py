@@ -41,7 +41,8 @@ class Command(BaseCommand):
         "Read a folder of manifests and say what would be managed, what refuses it and how to fix that, and "
         "which folders below could be targets. With --kubeconfig or --context also what a mirror of that "
         "cluster would create, change and delete. Writes nothing; needs neither Redis nor a database. Exit "
-        "status: 0, 1 when the folder is refused and --policy refuse is given, 2 when it cannot be read."
+        "status: 0, 1 when the folder is refused and --policy refuse is given, 2 when it cannot be read "
+        "(with --policy refuse also when a part of it cannot)."
     )
     requires_system_checks = ()
 
@@ -85,6 +86,7 @@ class Command(BaseCommand):
             raise CommandError(f"{folder} is not a folder; name the folder to analyze", returncode=_FAILED)
         tree = DirectoryTree(folder, repository=_repository_of(folder))
         mirror = None
+        notes: list[str] = []
         sealed = config().additional_sensitive_resources
         if options["kubeconfig"] or options["context"]:
             try:
@@ -94,9 +96,10 @@ class Command(BaseCommand):
                 )
             except (ReverserError, OSError) as error:
                 raise CommandError(f"the cluster cannot be read: {error}", returncode=_FAILED) from error
-            tree.warnings.extend(notes)
             mirror = plan_mirror(tree, changes, Policy(sensitive_types=sealed))
-        report = analyze(tree, root=str(folder), mirror=mirror, warnings=tree.warnings)
+        report = analyze(tree, root=str(folder), mirror=mirror, warnings=notes)
+        unread = tuple(dict.fromkeys(tree.warnings))
+        report = replace(report, warnings=(*unread, *report.warnings))
         if options["format"] == "json":
             self.stdout.write(json.dumps(as_values(report), indent=2))
         elif options["format"] == "yaml":
@@ -105,6 +108,8 @@ class Command(BaseCommand):
             self.stdout.write(as_text(report), ending="")
         if options["policy"] == "refuse" and not report.accepted:
             sys.exit(_REFUSED)
+        if options["policy"] == "refuse" and unread:
+            sys.exit(_FAILED)
 
 
 def _repository_of(folder: Path) -> Path | None:
@@ -132,7 +137,14 @@ async def _read_cluster(
     try:
         registry = judge(Registry(), await scan(kube), 0.0)
         notes.extend(_unserved(registry, inventory))
-        for record in _followed(registry, types):
+        followed = _followed(registry, types)
+        known = {record.group_resource for record in followed}
+        notes.extend(
+            f"--type {name}: no type that a mirror of this cluster follows; write [GROUP/]RESOURCES"
+            for name in types
+            if name not in known
+        )
+        for record in followed:
             try:
                 changes.extend(await _read_type(kube, record, inventory, namespaces, sealed=sealed))
             except ReverserError as error:
