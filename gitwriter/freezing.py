@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from gitwriter.manifests.changes import IgnoreField, Policy
 from reverser.kinds.model import GitProvider, GitTarget
 from reverser.store.model import Frozen
+from reverser.trust.urls import canonical_url
+
+
+def repository_of(provider: GitProvider) -> str:
+    """Which repository a provider names: a digest that is equal for equivalent URLs."""
+    return hashlib.sha256(canonical_url(provider.url).encode()).hexdigest()[:32]
 
 
 def freeze(provider: GitProvider, target: GitTarget) -> Frozen:
@@ -27,6 +34,7 @@ def freeze(provider: GitProvider, target: GitTarget) -> Frozen:
         ),
         prune=target.prune.value,
         signing_secret=commit.signing_secret if commit.signing_configured else "",
+        repository=repository_of(provider),
     )
 
 

@@ -20,7 +20,7 @@ from gitwriter.attempt import Attempt
 from gitwriter.backoff import stalled_delay
 from gitwriter.claims import plan_with_certain_names
 from gitwriter.edges import AttemptEdges
-from gitwriter.freezing import freeze
+from gitwriter.freezing import freeze, repository_of
 from gitwriter.git.repository import BareRepository
 from gitwriter.health import HealthRecorder
 from gitwriter.lease import BranchLease
@@ -273,6 +273,7 @@ class BranchWriter:
                 detail = f"GitProvider {self._branch.namespace}/{self._branch.provider} no longer exists"
                 self._retire(unit, reason="ProviderGone", detail=detail)
             return
+        units = self._drop_homeless(units, provider)
         with self._edges.open_clone(self._branch, provider) as repository:
             attempt = Attempt(self._attempt_edges(provider, repository))
             base, settled = attempt.prepare(units)
@@ -328,6 +329,27 @@ class BranchWriter:
         for unit in displaced.values():
             self._retire(unit, reason="Succeeded", detail="a successor of the target replays the folder")
         return [unit for unit in units if unit.boundary.id not in displaced]
+
+    def _drop_homeless(self, units: Sequence[Unit], provider: GitProvider) -> list[Unit]:
+        """Settle what a target that is gone left for another repository than the one that the GitProvider of
+        this name has now (J22). A target that is there brings its changes along, and replays.
+        """
+        here = repository_of(provider)
+        gone: dict[str, bool] = {}
+        kept: list[Unit] = []
+        for unit in units:
+            frozen, target = unit.boundary.frozen, unit.boundary.target
+            if frozen is not None and frozen.repository not in ("", here):
+                if target.uid not in gone:
+                    gone[target.uid] = self._edges.sources.target(target) is None
+                if gone[target.uid]:
+                    detail = (
+                        f"GitProvider {self._branch.namespace}/{self._branch.provider} was made anew for "
+                    )
+                    self._retire(unit, reason="RepositoryChanged", detail=f"{detail}another repository")
+                    continue
+            kept.append(unit)
+        return kept
 
     def _retire(self, unit: Unit, *, reason: str, detail: str) -> None:
         self._settle(retirement_of(unit, branch=self._branch, reason=reason, detail=detail))

@@ -144,7 +144,8 @@ class CloseReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """What a closing window freezes (J13): names, templates, identities, path, policy; never any keys."""
+    """What a closing window freezes (J13): names, templates, identities, path, policy, and the repository
+    that it was meant for; never any keys."""
 
     committer_name: str
     committer_email: str
@@ -158,6 +159,8 @@ class Frozen:
     ignore_fields: tuple[tuple[str, str, str, tuple[str, ...]], ...] = ()
     prune: str = "Always"
     signing_secret: str = ""
+    repository: str = ""
+    """Equal for equivalent URLs; empty = stored by a version that did not note it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from gitwriter.building import Builder
 from reverser.store import keys
 from reverser.store.codec import dumps
 from reverser.store.model import Gate, Intent, IntentWindow, LeaseKind, Outcome, OutcomeKind, TargetRef
+from reverser.supervision.gitview import GitView
 
 from .conftest import PREFIX, World
 from .test_writer import hook, restart, seed, shutdown_write
@@ -122,6 +125,38 @@ def test_windows_of_a_provider_that_is_gone_are_retired(world: World) -> None:
     shutdown_write(world)
     assert world.pending() == 0
     assert (outcomes(world)[-1].kind, outcomes(world)[-1].reason) == (OutcomeKind.RETIRED, "ProviderGone")
+
+
+@pytest.mark.parametrize("target", ["gone", "there"])
+def test_what_a_target_left_for_another_repository_is_not_written_into_this_one(
+    world: World, tmp_path: Path, target: str
+) -> None:
+    """J22: the provider was made anew for another repository. What a target that is gone had waiting is
+    settled under its name; one that is there brings its changes along. An equivalent URL is the same place.
+    """
+    hook(world, "exit 1")
+    world.event("a", "1")
+    world.write()
+    provider = world.cluster.objects[f"{PREFIX}/gitproviders/gp"]
+    other = tmp_path / "other.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(other)], check=True)
+    url = provider["spec"]["url"]
+    if target == "gone":
+        del world.cluster.objects[f"{PREFIX}/gittargets/gt"]
+    provider["spec"]["url"] = f"{url}/./"
+    restart(world)
+    shutdown_write(world)
+    assert world.pending() == 1, "refused, and kept"
+    provider["spec"]["url"] = f"file://{other}"
+    restart(world)
+    shutdown_write(world)
+    assert world.pending() == 0
+    written = GitView(other, "main").tip() != ""
+    assert written == (target == "there")
+    last = outcomes(world)[-1]
+    assert (last.kind, last.reason) == (
+        (OutcomeKind.PUSHED, "") if written else (OutcomeKind.RETIRED, "RepositoryChanged")
+    )
 
 
 def test_a_successor_retires_what_waited_on_its_folder(world: World) -> None:
