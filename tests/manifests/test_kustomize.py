@@ -213,6 +213,26 @@ def test_value_set_by_the_build_is_skipped() -> None:
     live = deployment(metadata={"labels": {"team": "b"}})
     made = plan({"kustomization.yaml": kustomization, "till.yaml": TILL}, live)
     assert codes(made) == ["not-expressible"]
+    assert (
+        "/metadata/labels/team is set by the build; change it in kustomization.yaml"
+        in made.results[0].message
+    )
+
+
+def test_a_new_object_that_the_build_would_decorate_is_refused_with_the_place() -> None:
+    """A label that the build gives to all its objects has to be live as well; the refusal names it."""
+    kustomization = "namespace: shop\nresources: [till.yaml]\nlabels:\n- pairs: {team: a}\n"
+    files = {"kustomization.yaml": kustomization, "till.yaml": TILL}
+    made = plan(files, config_map("menu", soup="leek"))
+    assert (codes(made), dict(made.files)) == (["kustomize-render-refused"], {})
+    assert made.results[0].message == (
+        "the build of kustomization.yaml would not give ConfigMap menu as it is live: /metadata/labels would "
+        "differ; change what the build sets there, or set the same in the cluster"
+    )
+    labelled = upsert("ConfigMap", "menu", "shop", metadata={"labels": {"team": "a"}}, data={"soup": "leek"})
+    made = plan(files, labelled)
+    assert codes(made) == ["created"]
+    check_renders(after(files, made), labelled)
 
 
 def test_patch_files_are_context() -> None:
@@ -225,7 +245,9 @@ def test_patch_files_are_context() -> None:
     }
     made = plan(files, deployment(replicas=5, mode="night"))
     assert written(made) == {"till.yaml": TILL.replace("day", "night")}
-    assert codes(plan(files, deployment(replicas=9))) == ["not-expressible"]
+    made = plan(files, deployment(replicas=9))
+    assert codes(made) == ["not-expressible"]
+    assert made.results[0].message.endswith("/spec/replicas is set by the build; change it in patch.yaml")
 
 
 BY_PATCH = {
@@ -279,6 +301,7 @@ def test_shared_entry_is_refused_when_it_would_change_another_object() -> None:
     made = plan(files, one)
     assert dict(made.files) == {}
     assert codes(made) == ["kustomize-render-refused"]
+    assert "would change Deployment shop2 too; give each its own entry or file" in made.results[0].message
     assert one.body is not None
     body = {**one.body, "metadata": {"name": "shop2", "namespace": "shop"}}
     two = Upsert("apps", "v1", "deployments", "Deployment", True, "shop", "shop2", body=body)

@@ -73,3 +73,8 @@ def first_difference(left: Any, right: Any) -> Path | None:
             if (path := first_difference(one, other)) is not None:
                 return (index, *path)
     return ()
+
+
+def pointer_of(path: Path) -> str:
+    """The path as a JSON pointer; that of the whole object is ``/``."""
+    return "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)

@@ -8,6 +8,7 @@ is not written at all, because a value that the build overrides would be written
 from __future__ import annotations
 
 import copy
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -191,11 +192,20 @@ class _ObjectRouter:
         try:
             source = source_form(self._source, self._rendered, self._live)
         except Conflict as conflict:
-            text = f"unplaceable-edit: {conflict.pointer} is set by the build; change it there"
+            where = self._deciding()
+            text = f"unplaceable-edit: {conflict.pointer} is set by the build; change it {where or 'there'}"
             return Routed(problem=(SkipReason.NOT_EXPRESSIBLE, text))
         changed = not equal_as_kubernetes(source, self._original)
         edits = tuple(self._edits())
         return Routed(source=source, edits=edits, expected=self._live, changes_source=changed)
+
+    def _deciding(self) -> str:
+        """The files of the build that may have set a value: those that decorate, and patches."""
+        found: list[str] = []
+        for item in self._chain:
+            found += [item.path] if item.decorates else []
+            found += [posixpath.normpath(posixpath.join(item.directory, patch)) for patch in item.patches]
+        return f"in {' or '.join(dict.fromkeys(found))}" if found else ""
 
     def _route_images(self) -> str:
         if not any(item.images for item in self._chain) and self._overlay is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..changes import ChangeResult, Outcome, Sweep, Upsert
-from ..editing import equal_as_kubernetes
+from ..editing.compare import first_difference, pointer_of
 from ..inventory import Inventory
 from ..loading import YamlError, load_document
 from .builds import build, find_rendered, roots_of
@@ -127,8 +127,14 @@ class Verifier:
                 value = load_document(body).value if body is not None else None
             except YamlError:
                 value = None
-            if not equal_as_kubernetes(value, wanted):
-                return f"would not give {change.kind} {change.name} as it is live"
+            what = f"{change.kind} {change.name}"
+            if value is None:
+                return f"would not give {what}; name its file in resources and keep its name as it is"
+            if (path := first_difference(value, wanted)) is not None:
+                return (
+                    f"would not give {what} as it is live: {pointer_of(path)} would differ; "
+                    "change what the build sets there, or set the same in the cluster"
+                )
         return ""
 
 
