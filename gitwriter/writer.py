@@ -302,11 +302,11 @@ class BranchWriter:
                 refused.add(unit.boundary.id)
                 continue
             base, settled = attempt.prepare([unit])
-            if unit.boundary.id in settled:
-                continue
             try:
-                attempt.write([unit], base)
-                passed = True
+                if unit.boundary.id not in settled:
+                    attempt.write([unit], base)
+                    passed = True
+                self._memory.offenders.pop(unit.boundary.id, None)
             except RemoteRejected as error:
                 refused.add(unit.boundary.id)
                 refusal = error
@@ -353,6 +353,7 @@ class BranchWriter:
 
     def _retire(self, unit: Unit, *, reason: str, detail: str) -> None:
         self._settle(retirement_of(unit, branch=self._branch, reason=reason, detail=detail))
+        self._memory.offenders.pop(unit.boundary.id, None)
 
     def _attempt_edges(self, provider: GitProvider, repository: BareRepository) -> AttemptEdges:
         sources, namespace = self._edges.sources, provider.meta.namespace

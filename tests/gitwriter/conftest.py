@@ -85,6 +85,15 @@ class World:
     def scope(self) -> Scope:
         return Scope(self.target.uid, CONFIGMAPS.group_resource, "shop")
 
+    def succeed(self, uid: str) -> None:
+        """Another target takes the name of this one; what is appended from now on is its."""
+        ref = TargetRef(uid, "shop", "gt")
+        self.cluster.objects[f"{PREFIX}/gittargets/gt"]["metadata"]["uid"] = ref.uid
+        fence = self.store.acquire_lease(LeaseKind.TARGET, ref.uid, "token", 600_000, "test")
+        assert fence is not None
+        self.store.write_gate(ref.uid, Gate(open=True, generation=1, branch=self.branch, path="live"))
+        self.target, self.fence, self.last, self.sequence = ref, fence, None, 0
+
     def event(
         self, name: str, value: str | None, *, author: str = "", operation: Operation | None = None
     ) -> None:

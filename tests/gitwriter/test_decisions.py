@@ -13,7 +13,7 @@ from gitwriter.base import Base, arrived
 from gitwriter.building import Builder
 from reverser.store import keys
 from reverser.store.codec import dumps
-from reverser.store.model import Gate, Intent, IntentWindow, LeaseKind, Outcome, OutcomeKind, TargetRef
+from reverser.store.model import Intent, IntentWindow, LeaseKind, Outcome, OutcomeKind
 from reverser.supervision.gitview import GitView
 
 from .conftest import PREFIX, World
@@ -165,12 +165,7 @@ def test_a_successor_retires_what_waited_on_its_folder(world: World) -> None:
     world.event("old", "1")
     world.write()
     hook(world, "exit 0")
-    ref = TargetRef("t2", "shop", "gt")
-    world.cluster.objects[f"{PREFIX}/gittargets/gt"]["metadata"]["uid"] = ref.uid
-    fence = world.store.acquire_lease(LeaseKind.TARGET, ref.uid, "token", 600_000, "test")
-    assert fence is not None
-    world.store.write_gate(ref.uid, Gate(open=True, generation=1, branch=world.branch, path="live"))
-    world.target, world.fence, world.last, world.sequence = ref, fence, None, 0
+    world.succeed("t2")
     world.sweep({"new": "1"})
     restart(world)
     shutdown_write(world)

@@ -318,6 +318,51 @@ def test_an_offender_that_passes_clears_the_branch(world: World) -> None:
     assert memory.refusals == 0
 
 
+def test_offenders_that_pass_one_by_one_clear_the_branch(world: World) -> None:
+    """J18: a remote that takes no two commits at once refuses nothing that is left."""
+    hook(world, "exit 1")
+    world.event("a", "1", author="alice")
+    world.event("b", "1", author="bob")
+    shutdown_write(world)
+    memory = world.memory
+    assert len(memory.offenders) == 1, "the second waits behind the first"
+    memory.offenders = dict.fromkeys(memory.offenders, 0.0)
+    zeros = "0" * 40
+    hook(
+        world,
+        f'read old new ref; [ "$(git rev-list --count "$new" $([ $old = {zeros} ] || echo ^$old))" = 1 ]',
+    )
+    shutdown_write(world)
+    assert (len(world.subjects()), world.pending(), memory.offenders) == (2, 0, {})
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None and health.ok
+
+
+@pytest.mark.parametrize("reason", ["RepositoryChanged", "Succeeded"])
+def test_an_offender_that_is_retired_clears_the_branch(world: World, tmp_path: Path, reason: str) -> None:
+    """J18, J22: what nobody will push any more is no reason to say that pushes are refused."""
+    hook(world, "exit 1")
+    world.event("a", "1")
+    shutdown_write(world)
+    memory = world.memory
+    memory.offenders = dict.fromkeys(memory.offenders, 0.0)
+    if reason == "RepositoryChanged":
+        other = tmp_path / "other.git"
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(other)], check=True)
+        world.cluster.objects[f"{PREFIX}/gitproviders/gp"]["spec"]["url"] = f"file://{other}"
+        del world.cluster.objects[f"{PREFIX}/gittargets/gt"]
+    else:
+        hook(world, "exit 0")
+        world.succeed("t2")
+        world.sweep({"new": "1"})
+    shutdown_write(world)
+    assert world.pending() == 0
+    retired = [item for item in outcomes(world) if item.reason == reason]
+    assert [item.kind for item in retired] == [OutcomeKind.RETIRED]
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None and health.ok
+
+
 def test_an_idle_branch_is_not_looked_at_for_each_wake(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """J19: whatever wakes it, the remote of a branch with nothing pending is listed once in ten seconds."""
     looks: list[int] = []
