@@ -7,11 +7,15 @@ value that stayed keep their source lines, and only the others are written, each
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 
+from .likeness import likeness
 from .wrapped import MAX_SOURCE, common_ends, exchange_words, folded_units
 
 _MAX_LINES = 1500
+_ALIKE = 0.3
+_LOOKED_AT = 20
 
 
 def folded_lines(old: str, new: str, raw_lines: list[str], indent: int) -> list[str] | None:
@@ -106,6 +110,21 @@ def _changes(old: list[str], new: list[str]) -> list[tuple[str, int, int, int, i
     return changes
 
 
+def _paired(
+    old_lines: list[str], new_lines: list[str], olds: range, news: range
+) -> Iterator[tuple[int, int]]:
+    """Changed lines that are still the same line, in order."""
+    start = olds.start
+    for new in news:
+        for old in range(start, min(start + _LOOKED_AT, olds.stop)):
+            if _is_apart(old_lines[old]) == _is_apart(new_lines[new]) and (
+                likeness(old_lines[old], new_lines[new]) >= _ALIKE
+            ):
+                yield old, new
+                start = old + 1
+                break
+
+
 def _written(
     old_lines: list[str], new_lines: list[str], sources: list[str], indent: int
 ) -> tuple[list[list[str]], dict[int, int]]:
@@ -113,11 +132,12 @@ def _written(
     written = [[" " * indent + line] for line in new_lines]
     stayed: dict[int, int] = {}
     for tag, i1, i2, j1, j2 in _changes(old_lines, new_lines):
-        for old, new in zip(range(i1, i2), range(j1, j2), strict=False):
-            source: str | None = sources[old]
-            if tag == "replace":
-                source = _exchanged(sources[old], old_lines[old], new_lines[new], indent)
+        if tag == "equal":
+            for old, new in zip(range(i1, i2), range(j1, j2), strict=True):
+                written[new], stayed[new] = sources[old].split("\n"), old
+            continue
+        for old, new in _paired(old_lines, new_lines, range(i1, i2), range(j1, j2)):
+            source = _exchanged(sources[old], old_lines[old], new_lines[new], indent)
             if source is not None:
-                written[new] = source.split("\n")
-                stayed[new] = old
+                written[new], stayed[new] = source.split("\n"), old
     return written, stayed

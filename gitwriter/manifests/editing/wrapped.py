@@ -119,6 +119,8 @@ def exchange_words(
         if written is None:
             return None
         start = texts[begin] if begin < end else starts[begin]
+        if style == '"' and text[:1] == " " and not source[:start].rpartition("\n")[2].strip():
+            written = f"\\{written}"  # a blank that begins a line would be part of the line break
         parts += (source[position:start], written)
         position = max(starts[end], position)
     parts.append(source[position:])
