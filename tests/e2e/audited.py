@@ -34,9 +34,10 @@ from reverser.store import Store
 from reverser.store.model import AttachEntry, BranchKey, Entry, EventEntry
 from reverser.supervision.processes import Supervisor
 from tests.e2e.cluster import audited_programs, wait_for_cluster
-from tests.e2e.operator import Operator, free_port
+from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace, until
 from tests.loopback import receiving
+from tests.ports import free_port
 
 Event = dict[str, Any]
 AT_ONCE = 6

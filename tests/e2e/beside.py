@@ -16,7 +16,7 @@ from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace
 
 AT_ONCE = 6
-SCENARIO_SECONDS = 280.0
+SCENARIO_SECONDS = 560.0
 Scenario = Callable[[Workspace], None]
 _SCENARIOS: dict[str, Scenario] = {}
 

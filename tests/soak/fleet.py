@@ -23,11 +23,14 @@ from reverser.supervision.install import install_crds
 from reverser.supervision.processes import Program, Supervisor
 from reverser.supervision.product import child_environment, programs
 from tests.e2e.cluster import sandbox_program, wait_for_cluster
-from tests.e2e.operator import ROOT, free_port
-from tests.soak.machine import Machine
+from tests.e2e.operator import ROOT
+from tests.ports import free_port
+from tests.soak.machine import Machine, age
 from tests.soak.plan import REPLICAS, STORE
 from tests.soak.stores import SERVERS, Stores
 from tests.soak.trust import Trust
+
+STARTED_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -182,6 +185,10 @@ class Fleet:
         if target == STORE:
             return [self.stores.primary]
         return self.names(target) if target in REPLICAS else [target]
+
+    def has_come_up(self, name: str) -> bool:
+        """Whether a process is older than a start takes, on a busy machine as well."""
+        return age(self.supervisor.pid(name)) > STARTED_SECONDS
 
     def kill(self, name: str) -> None:
         """SIGKILL to a process and all it started, and start it again at once."""

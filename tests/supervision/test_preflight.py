@@ -19,7 +19,8 @@ from reverser.sandbox import seeds
 from reverser.supervision import preflight
 from reverser.supervision.gitview import GitView
 from reverser.supervision.valkey import embedded_valkey
-from tests.e2e.operator import ROOT, free_port
+from tests.e2e.operator import ROOT
+from tests.ports import free_port
 
 KUBECONFIG = """
 apiVersion: v1

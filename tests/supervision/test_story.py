@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from reverser.supervision.gitview import GitView
-from tests.e2e.operator import ROOT, free_port
+from tests.e2e.operator import ROOT
+from tests.ports import free_port
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -16,6 +16,7 @@ from reverser.sandbox.faults import Faults
 from reverser.sandbox.thread import SandboxServer
 from reverser.store import AsyncStore
 from reverser.store.model import StreamState
+from tests.ports import free_port
 
 from .conftest import CRD_PATH, FAST, Bench, Cluster, eventually
 
@@ -303,8 +304,8 @@ async def test_the_api_server_away_for_a_while(
     """E12: the server stops and comes back with its objects; changes on both sides of the gap are all
     there.
     """
-    state, saved = tmp_path / "cluster", tmp_path / "kubeconfig"
-    with SandboxServer(state, bookmark_interval=0.5) as server:
+    state, saved, port = tmp_path / "cluster", tmp_path / "kubeconfig", free_port()
+    with SandboxServer(state, port=port, bookmark_interval=0.5) as server:
         cluster = Cluster(server)
         for definition in definitions:
             cluster.kube.create(CRD_PATH, definition)
@@ -318,7 +319,6 @@ async def test_the_api_server_away_for_a_while(
         cluster.create("a", v="1")
         cluster.create("gone", v="1")
         await bench.mirrored(uid)
-        port = server.port
     await asyncio.sleep(0.5)
     with SandboxServer(state, port=port, bookmark_interval=0.5) as server:
         bench.cluster = cluster = Cluster(server)

@@ -12,6 +12,7 @@ import pytest
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import core_path, own_path
 from reverser.sandbox.thread import SandboxServer
+from tests.ports import free_port
 from watchers.informers import Informer
 from watchers.kinds import OwnKinds
 
@@ -72,11 +73,13 @@ async def test_a_server_that_was_restored(tmp_path: Path) -> None:
     """
     state, backup, saved = tmp_path / "cluster", tmp_path / "backup", tmp_path / "kubeconfig"
 
-    def serve(port: int = 0) -> SandboxServer:
+    port = free_port()
+
+    def serve() -> SandboxServer:
         return SandboxServer(state, port=port, bookmark_interval=3600)
 
     with serve() as server:
-        cluster, port = Cluster(server), server.port
+        cluster = Cluster(server)
         saved.write_bytes(Path(cluster.kubeconfig).read_bytes())
         cluster.namespace("shop")
         cluster.create("a", v="1")
@@ -92,7 +95,7 @@ async def test_a_server_that_was_restored(tmp_path: Path) -> None:
 
         await eventually(check, f"{values}; {informer.items()}")
 
-    with serve(port) as server:
+    with serve() as server:
         informer.start()
         await holds("1")
         cluster = Cluster(server)
@@ -102,7 +105,7 @@ async def test_a_server_that_was_restored(tmp_path: Path) -> None:
         await holds("11", "2")
     shutil.rmtree(state)
     shutil.copytree(backup, state)
-    with serve(port) as server:
+    with serve() as server:
         await holds("1")
         Cluster(server).create("c", v="3")
         await holds("1", "3")

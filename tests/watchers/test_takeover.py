@@ -17,7 +17,7 @@ LIMIT = 60.0
 """Generous: here the seconds are not what is shown."""
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_killed_replicas_targets_stream_elsewhere(
     bench: Bench, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -25,7 +25,7 @@ async def test_a_killed_replicas_targets_stream_elsewhere(
     await killed(bench, cluster, tmp_path, 2, LIMIT, **SHORT)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_stopped_replica_cannot_append_when_it_wakes(
     bench: Bench, cluster: Cluster, tmp_path: Path
 ) -> None:
