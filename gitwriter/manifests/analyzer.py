@@ -22,12 +22,14 @@ from .inventory import DocumentRef, Inventory
 from .issues import Diagnostic, Issue, refusal_reason
 from .kustomize.outside import is_outside
 from .limits import DEFAULT_LIMITS, Limits
+from .remarks import remarks
 from .roles import Role
 from .sweeping import absent_documents
 from .tree import RepositoryTree, Tree, TreeEntry
 from .writeplan import plan_writes
 
 _MAX_CLEANINGS = 8
+_NO_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,10 @@ def analyze(
     warnings: Iterable[str] = (),
     limits: Limits = DEFAULT_LIMITS,
     mirror: MirrorReport | None = None,
+    policy: Policy = _NO_POLICY,
 ) -> Report:
-    """Analyze a folder; `warnings` are problems met while reading it."""
+    """Analyze a folder; `warnings` are problems met while reading it, `policy` says which types are
+    sensitive."""
     cache = IndexCache()
     inventory = Inventory.scan(tree, cache=cache, limits=limits)
     documents, issues = tuple(_documents(inventory)), check(inventory)
@@ -140,7 +144,7 @@ def analyze(
         ),
         diagnostics=diagnostics(inventory),
         candidates=folders,
-        warnings=tuple(warnings),
+        warnings=(*warnings, *remarks(tree, inventory, policy)),
         mirror=mirror,
         ignore=ignore_lines(issues, [*seen, *kustomizations, *inventory.context.patches]),
         not_judged=not_judged,

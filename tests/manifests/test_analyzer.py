@@ -198,6 +198,24 @@ def test_folders_beyond_those_that_are_judged_are_counted(monkeypatch: pytest.Mo
     assert "3 folders more not judged" in as_text(report)
 
 
+def test_secrets_in_clear_text_are_told() -> None:
+    """Object and file, never a value; other sensitive types too."""
+    files = {
+        "s.yaml": manifest("Secret", "db", "shop", stringData={"k": "zq-MARKER"}),
+        "g.yaml": manifest("Gizmo", "g", "shop").replace("v1", "lab.test/v1"),
+        "sealed.yaml": sealed_secret("ok").sealed or b"",
+    }
+    tree = MemoryTree(text(files))
+    (told,) = analyze(tree).warnings
+    assert told.startswith(
+        "sensitive objects stand in clear text: v1/Secret/shop/db in s.yaml; treat their values"
+    )
+    (told,) = analyze(tree, policy=Policy(sensitive_types=frozenset({"lab.test/gizmos"}))).warnings
+    assert "Gizmo/shop/g in g.yaml" in told
+    assert "zq-MARKER" not in as_text(analyze(tree))
+    assert "Warning: sensitive objects stand in clear text" in as_text(analyze(tree))
+
+
 def test_editable_is_what_the_editor_would_edit() -> None:
     """Anchors are edited with care; a key that stands twice is not."""
     files = {

@@ -88,6 +88,7 @@ class Command(BaseCommand):
         mirror = None
         notes: list[str] = []
         sealed = config().additional_sensitive_resources
+        policy = Policy(sensitive_types=sealed)
         if options["kubeconfig"] or options["context"]:
             try:
                 place = (options["kubeconfig"], options["context"])
@@ -96,8 +97,8 @@ class Command(BaseCommand):
                 )
             except (ReverserError, OSError) as error:
                 raise CommandError(f"the cluster cannot be read: {error}", returncode=_FAILED) from error
-            mirror = plan_mirror(tree, changes, Policy(sensitive_types=sealed))
-        report = analyze(tree, root=str(folder), mirror=mirror, warnings=notes)
+            mirror = plan_mirror(tree, changes, policy)
+        report = analyze(tree, root=str(folder), mirror=mirror, warnings=notes, policy=policy)
         unread = tuple(dict.fromkeys(tree.warnings))
         report = replace(report, warnings=(*unread, *report.warnings))
         if options["format"] == "json":
