@@ -12,6 +12,8 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from celery import Celery, signals
@@ -45,6 +47,23 @@ forbid_core_dumps()
 # A hint that is not restored is sent again within seconds; restoring one over a connection that is lost ends
 # the whole worker with an AttributeError.
 Channel.do_restore = False
+
+
+def _while_connected(answer: Callable[..., None]) -> Callable[..., None]:
+    """Drop an answer to a hint whose connection was lost meanwhile: it would end the worker in the same way,
+    and nobody waits for it.
+    """
+
+    @wraps(answer)
+    def answered(channel: Channel, *arguments: Any, **more: Any) -> None:
+        if channel.connection is not None:
+            answer(channel, *arguments, **more)
+
+    return answered
+
+
+for _name in ("basic_ack", "basic_reject"):
+    setattr(Channel, _name, _while_connected(getattr(Channel, _name)))
 # Workers have nothing to tell each other: the journal and its leases say all. When Redis goes away while they
 # talk, each prints stacks; so they do not begin, also without the flags that forbid it.
 Gossip.compatible_transports = set()

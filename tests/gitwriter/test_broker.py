@@ -20,10 +20,28 @@ def test_a_lost_connection_with_an_unacknowledged_hint_closes_quietly(redis_url:
         transport: Any = connection.transport
         simple = connection.SimpleQueue(queue, channel=channel)
         simple.put("write")
-        taken = simple.get(timeout=10)
+        taken = simple.get(timeout=60)
         assert taken.payload == "write"
         transport.client = None
         channel.close()
+
+
+@pytest.mark.parametrize("answer", ["ack", "reject"])
+def test_an_answer_to_a_hint_whose_connection_is_gone_is_dropped(redis_url: str, answer: str) -> None:
+    """The hint was taken, then the connection was lost and made anew before it was acknowledged; an error
+    here would end the worker.
+    """
+    with Connection(redis_url) as connection:
+        channel: Any = connection.default_channel
+        simple = connection.SimpleQueue(f"hints-{uuid.uuid4()}", channel=channel)
+        for _ in range(2):
+            simple.put("write")
+        first, second = simple.get(timeout=60), simple.get(timeout=60)
+        first.ack()
+        assert first.delivery_tag in channel.qos._dirty, "an answer in time is taken"
+        channel.close()
+        getattr(second, answer)()
+        assert second.acknowledged
 
 
 def test_a_hint_is_taken_before_it_is_worked_on() -> None:
