@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-from cheroot import wsgi
-
 from reverser.config import Config
 from reverser.errors import SettingsInvalid
 from reverser.gates import database_gate, redis_gate
@@ -21,28 +19,20 @@ from reverser.quantities import Address
 from reverser.readiness import PROCESS
 from reverser.store import Store
 from reverser.telemetry import open_metrics
+from reverser.webserver import WebServer
 from reverser.wiring import config, redis_url
 from webhooks.listener import Listener
 from webhooks.setup import IndexGauge, admission_listener, audit_listener
 
 logger = logging.getLogger(__name__)
 
-THREADS = 8
 STOP_LOOK_SECONDS = 0.2
 
 
-def _server(address: Address) -> wsgi.Server:
+def _server(address: Address) -> WebServer:
     from reverser.wsgi import application
 
-    return wsgi.Server(
-        (address.host, address.port),
-        application,
-        numthreads=THREADS,
-        server_name="gitops-reverser",
-        request_queue_size=64,
-        timeout=30,
-        shutdown_timeout=5,
-    )
+    return WebServer(address, application)
 
 
 def run() -> None:
