@@ -22,6 +22,7 @@ from .loading import YamlError, load_document
 from .remembered import Remembered
 from .scalars import resolve_plain
 from .splitting import split_documents
+from .surrogates import is_concerned, readable
 
 
 class DocumentClass(StrEnum):
@@ -159,7 +160,7 @@ class _Walk:
         self.empty = True
 
     def run(self, body: bytes) -> None:
-        parser = CParser(body)
+        parser = CParser(readable(body.decode("utf-8")) if is_concerned(body) else body)
         try:
             self._consume(parser)
         finally:

@@ -20,6 +20,7 @@ from reverser.errors import YamlRefused
 
 from .limits import DEFAULT_LIMITS, Limits
 from .scalars import MERGE_TAG
+from .surrogates import readable
 
 UNREAD: Final = object()
 _COLON: Final = re.compile(r"[ \t]*:")
@@ -116,7 +117,7 @@ def parse_tree(text: str, *, limits: Limits = DEFAULT_LIMITS) -> Tree:
         raise YamlRefused(
             "too-big", f"the document is larger than {limits.file_bytes} bytes; split it or raise the limit"
         )
-    parser = CParser(text)
+    parser = CParser(readable(text))
     try:
         return _Builder(text, limits).build(parser)
     except yaml.MarkedYAMLError as error:

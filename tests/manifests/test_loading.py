@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from gitwriter.manifests.facts import DocumentClass, read_facts
 from gitwriter.manifests.limits import Limits
 from gitwriter.manifests.loading import YamlError, load_document
 
@@ -30,6 +31,43 @@ def test_identity_and_value() -> None:
     assert loaded.value["data"] == {"mode": 420, "true": True}
     assert loaded.is_sops
     assert loaded.constructs == frozenset()
+
+
+JSON_PAIR = (
+    b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},'
+    b'"data":{"e":" \\ud83d\\uDE00 x","f":"\\\\ud83d\\\\ude00"}}\n'
+)
+
+
+@pytest.mark.parametrize("head", [b"", b"\xef\xbb\xbf", b" \r\n"])
+def test_json_may_write_a_character_as_two_escapes(head: bytes) -> None:
+    """As Kubernetes reads a document that begins with a brace; positions are those of the text."""
+    loaded = load_document(head + JSON_PAIR)
+    assert loaded.value["data"] == {"e": " \U0001f600 x", "f": "\\ud83d\\ude00"}
+    (fact,) = read_facts(head + JSON_PAIR).documents
+    assert (fact.is_krm, fact.name) == (True, "a")
+    root = loaded.tree.root
+    assert root is not None
+    last = root.entries[-1][1].entries[-1][1]
+    assert loaded.text[last.start : last.end] == '"\\\\ud83d\\\\ude00"'
+    if not head:
+        assert kubernetes_reads(JSON_PAIR.decode())["data"] == loaded.value["data"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        HEAD + b'data: {e: "\\ud83d\\ude00"}\n',  # no JSON: Kubernetes' YAML reader refuses it too
+        b'{"apiVersion": "v1", "e": "\\ud83d"}\n',
+        b'{"apiVersion": "v1", "e": "\\ud83d\\u0041"}\n',
+    ],
+)
+def test_half_a_character_is_refused(body: bytes) -> None:
+    """What YAML cannot read and JSON does not say stays invalid."""
+    with pytest.raises(YamlError):
+        load_document(body)
+    (fact,) = read_facts(body).documents
+    assert fact.document_class is DocumentClass.INVALID
 
 
 def test_a_sops_field_without_mac_is_plain_content() -> None:
