@@ -56,7 +56,7 @@ def _begin(browser: Client, goal: str = "") -> str:
     """To the provider and back: the address that the browser is sent to with the code."""
     answer = browser.get("/oidc/login", {"next": goal} if goal else {})
     assert answer.status_code == 302, answer.content
-    back = requests.get(answer["Location"], allow_redirects=False, timeout=10).headers["Location"]
+    back = requests.get(answer["Location"], allow_redirects=False, timeout=60).headers["Location"]
     assert back.startswith("http://testserver/oidc/callback?")
     return back.removeprefix("http://testserver")
 

@@ -98,7 +98,7 @@ class Relay:
 
     def _send(self, events: list[Event]) -> int:
         body = orjson.dumps({"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": events})
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=self.context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self.context)
         try:
             connection.request("POST", "/audit-webhook", body, {"Content-Type": "application/json"})
             status = connection.getresponse().status

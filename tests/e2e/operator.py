@@ -71,7 +71,7 @@ class Operator:
                 return
             if process.poll() is not None:
                 if self._reader is not None:
-                    self._reader.join(5)
+                    self._reader.join(60)
                 break
             time.sleep(0.05)
         printed = "\n".join(self.lines[self._mark :][-60:])

@@ -66,7 +66,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
 
 def get(listener: Listener, context: ssl.SSLContext, path: str, token: str = "") -> tuple[int, str]:
     """Status and body."""
-    connection = http.client.HTTPSConnection("127.0.0.1", listener.port, context=context, timeout=10)
+    connection = http.client.HTTPSConnection("127.0.0.1", listener.port, context=context, timeout=60)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         connection.request("GET", path, headers=headers)

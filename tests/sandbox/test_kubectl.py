@@ -70,7 +70,7 @@ class Kubectl:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             env=self._environment | environment,
             check=False,
         )
@@ -125,7 +125,7 @@ def test_watch(kubectl: Kubectl) -> None:
         rows.append(process.stdout.readline())
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
     assert [row.split()[0] for row in rows] == ["first", "first"]
 
 
@@ -208,7 +208,7 @@ def test_label_annotate_scale_delete(deployed: Kubectl) -> None:
 def test_custom_resources(kubectl: Kubectl) -> None:
     """A CustomResourceDefinition appears in discovery, its objects show its printer columns, both vanish."""
     kubectl.run("create", "-f", "-", stdin=CRD)
-    kubectl.run("wait", "--for=condition=Established", "crd/gizmos.lab.test", "--timeout=10s")
+    kubectl.run("wait", "--for=condition=Established", "crd/gizmos.lab.test", "--timeout=60s")
     assert "lab.test/v1" in kubectl.run("api-resources")
     kubectl.run("create", "-f", "-", stdin=GIZMO)
     table = kubectl.run("get", "gz", "-o", "wide").splitlines()

@@ -63,13 +63,13 @@ def sentinel_url(sentinel_ports: Iterable[int], password: str) -> str:
 
 def knows_all(port: int, replicas: int = 1) -> bool:
     """Whether a Sentinel knows the replicas and the other Sentinels."""
-    state = redis.Redis(port=port, socket_timeout=5).sentinel_master(NAME)
+    state = redis.Redis(port=port, socket_timeout=60).sentinel_master(NAME)
     return bool(state["num-slaves"] == replicas and state["num-other-sentinels"] == SENTINELS - 1)
 
 
 def primary_port(sentinel_port: int) -> int:
     """Which server is the primary, as a Sentinel says."""
-    found = redis.Redis(port=sentinel_port, socket_timeout=5).execute_command(
+    found = redis.Redis(port=sentinel_port, socket_timeout=60).execute_command(
         "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME
     )
     return int(found[1])
@@ -91,7 +91,7 @@ class Group:
 
     def server(self, number: int) -> redis.Redis:
         """A client of one server."""
-        return redis.Redis(port=self.ports[number], password=self.password, db=1, socket_timeout=5)
+        return redis.Redis(port=self.ports[number], password=self.password, db=1, socket_timeout=60)
 
     def primary_port(self) -> int:
         """What the first Sentinel says."""
@@ -121,14 +121,14 @@ def sentinel_group(folder: Path, *, password: str = "between us") -> Iterator[Gr
         group = Group(processes, ports, sentinel_ports, password)
         until(lambda: group.server(1).info("replication")["master_link_status"] == "up", "replication")
         for number, port in enumerate(sentinel_ports):
-            start(f"sentinel-{number}", sentinel_lines(port, ports[0], password), "--sentinel")
+            start(f"sentinel-{number}", sentinel_lines(port, ports[0], password, down_ms=3000), "--sentinel")
         for port in sentinel_ports:
             until(partial(knows_all, port), "the Sentinels know one another and the replica")
         yield group
     finally:
         for process in processes:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 @contextlib.contextmanager
@@ -145,9 +145,9 @@ def running_sentinel(folder: Path, primaries: dict[str, int]) -> Iterator[int]:
         )
     try:
         until(
-            lambda: len(redis.Redis(port=port, socket_timeout=5).sentinel_masters()) == len(primaries), "up"
+            lambda: len(redis.Redis(port=port, socket_timeout=60).sentinel_masters()) == len(primaries), "up"
         )
         yield port
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)

@@ -74,14 +74,14 @@ def test_a_lost_primary_is_left_and_what_was_replicated_is_there(group: Group) -
     """
     store = Store.connect(group.url, deadline_s=2.0)
     epoch = store.open_journal(BRANCH)
-    assert group.server(0).wait(1, 10_000) == 1
+    assert group.server(0).wait(1, 60_000) == 1
     broker = {"transport_options": settings._broker_options(group.url)}
 
     async def through_a_failover() -> str | None:
         edge = AsyncStore.connect(group.url, deadline_s=2.0)
         assert await edge.check_server()
         group.servers[0].kill()
-        group.servers[0].wait(10)
+        group.servers[0].wait(60)
         with pytest.raises(StoreUnavailable):
             await edge.time_ms()
         await asyncio.to_thread(until, lambda: group.primary_port() == group.ports[1], "a fail-over")
@@ -96,7 +96,7 @@ def test_a_lost_primary_is_left_and_what_was_replicated_is_there(group: Group) -
     with Connection(settings._broker_url(group.url), **broker) as connection:
         queue = connection.SimpleQueue("hints")
         queue.put({"branch": "main"})
-        message = queue.get(timeout=10)
+        message = queue.get(timeout=60)
         assert message.payload == {"branch": "main"}
         message.ack()
         queue.close()
@@ -108,7 +108,7 @@ def test_a_demoted_primary_is_left(group: Group) -> None:
     """
     store = Store.connect(group.url, deadline_s=2.0)
     epoch = store.open_journal(BRANCH)
-    assert group.server(0).wait(1, 10_000) == 1
+    assert group.server(0).wait(1, 60_000) == 1
     group.server(0).replicaof("127.0.0.1", str(group.ports[1]))
     with pytest.raises(StoreUnavailable):
         store.open_journal(BranchKey("shop", "provider", "second"))
@@ -134,7 +134,7 @@ def dead() -> Iterator[tuple[int, list[int]]]:
         thread.start()
         yield int(listener.getsockname()[1]), calls
         listener.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])

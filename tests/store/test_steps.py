@@ -36,12 +36,12 @@ def heard(world: World, act: Callable[[], object]) -> set[str]:
     """The topics on which something was told while ``act`` ran."""
     with world.store.client.pubsub(ignore_subscribe_messages=True) as channel:
         channel.psubscribe(keys.HINT_PREFIX + "*")
-        channel.get_message(ignore_subscribe_messages=False, timeout=5)
+        channel.get_message(ignore_subscribe_messages=False, timeout=60)
         act()
         world.store.client.publish(keys.hint("end"), "")
         topics = set()
         while True:
-            message = channel.get_message(timeout=5)
+            message = channel.get_message(timeout=60)
             topic = message["channel"].decode().removeprefix(keys.HINT_PREFIX) if message else ""
             if topic == "end":
                 return topics

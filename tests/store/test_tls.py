@@ -89,12 +89,12 @@ async def _time(url: str) -> int:
 
 
 def _through_broker(url: str) -> object:
-    options = {"socket_timeout": 10, "max_retries": 1, "interval_start": 0, **settings._broker_options(url)}
+    options = {"socket_timeout": 60, "max_retries": 1, "interval_start": 0, **settings._broker_options(url)}
     broker = settings._broker_url(url)
     with Connection(broker, ssl=tls_options(url), transport_options=options) as connection:
         queue = connection.SimpleQueue("over tls")
         queue.put({"a": 1})
-        found = queue.get(timeout=10)
+        found = queue.get(timeout=60)
         found.ack()
         queue.close()
         return found.payload

@@ -33,7 +33,7 @@ def tls_front(upstream: int, context: ssl.SSLContext, *, plain_too: bool = False
             ended.set()
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(60)
 
 
 def _greeting(context: ssl.SSLContext, plain_too: bool) -> Greeting:
@@ -57,17 +57,17 @@ def _accept(listener: socket.socket, upstream: int, greeting: Greeting, ended: t
 def _serve(plain: socket.socket, upstream: int, greeting: Greeting) -> None:
     """One connection; a client that is refused, or that goes away, is nothing to tell."""
     with contextlib.suppress(OSError), plain:
-        plain.settimeout(10)
+        plain.settimeout(60)
         with (
             greeting(plain) as outer,
-            socket.create_connection(("127.0.0.1", upstream), timeout=10) as inner,
+            socket.create_connection(("127.0.0.1", upstream), timeout=60) as inner,
         ):
             outer.settimeout(None)
             inner.settimeout(None)
             back = threading.Thread(target=_copy, args=(inner, outer), daemon=True)
             back.start()
             _copy(outer, inner)
-            back.join(10)
+            back.join(60)
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:

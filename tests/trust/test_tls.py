@@ -21,7 +21,7 @@ def test_a_certificate_without_key_identifiers_is_accepted(tmp_path: Path) -> No
     ours, other = make_authority(tmp_path / "ours"), make_authority(tmp_path / "other")
 
     def greets(context: ssl.SSLContext, *, host: str = "127.0.0.1") -> None:
-        connection = http.client.HTTPSConnection(host, front, context=context, timeout=10)
+        connection = http.client.HTTPSConnection(host, front, context=context, timeout=60)
         connection.connect()
         connection.close()
 

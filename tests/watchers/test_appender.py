@@ -91,7 +91,7 @@ class Fixture:
         self.task = asyncio.create_task(self.appender.run())
 
     async def settled(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await asyncio.wait((self.buffer.barrier(), self.task), return_when=asyncio.FIRST_COMPLETED)
 
     async def end(self) -> None:
@@ -121,7 +121,7 @@ async def test_nothing_leaves_before_it_is_appended() -> None:
     made = Fixture()
     made.journal.gate.clear()
     await made.buffer.put(event(1))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not made.journal.tries:
             await asyncio.sleep(0)
     barrier = made.buffer.barrier()
@@ -239,7 +239,7 @@ async def test_a_full_buffer_stops_its_reader(bounds: dict[str, int]) -> None:
     await asyncio.sleep(0.01)
     assert not reader.done()
     buffer.remove(await buffer.next_batch(max_items=1, max_bytes=10))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await reader
 
 

@@ -220,7 +220,7 @@ async def test_the_end_of_a_shard(redis_url: str, monkeypatch: pytest.MonkeyPatc
     watching.begin()
     await stands_at(watching.store, 11)
     cluster.change("ADDED", "a")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await resolver.asked.wait()
         stopping = asyncio.create_task(shard.stop(drain=drain))
         if drain:
