@@ -187,6 +187,19 @@ def test_declared_path_is_registered_with_the_nearest_kustomization() -> None:
     check_renders(after(files, made), live, root="app")
 
 
+def test_an_entry_is_written_as_its_neighbours_are() -> None:
+    """Where all entries of the folder begin with a dot and a slash the new one does so, and is found again;
+    a base elsewhere tells nothing.
+    """
+    listed = "namespace: shop\nresources:\n- ./till.yaml # till\n- ../base\n"
+    base = {"base/kustomization.yaml": "resources: [x.yaml]\n", "base/x.yaml": manifest("ConfigMap", "x")}
+    files = {"live/kustomization.yaml": listed, "live/till.yaml": TILL, **base}
+    made = plan(files, config_map("menu", k="v"), policy=Policy(default="live/{name}.yaml"))
+    assert written(made)["live/kustomization.yaml"] == listed + "- ./menu.yaml\n"
+    made = plan(after(files, made), delete("ConfigMap", "menu", "shop"))
+    assert written(made) == {"live/kustomization.yaml": listed, "live/menu.yaml": None}
+
+
 def test_deleted_file_leaves_no_entry() -> None:
     """Deleting a file's last document removes its entry from every kustomization that lists it."""
     menu = manifest("ConfigMap", "menu")

@@ -132,4 +132,8 @@ def registration(inventory: Inventory, place: Place, subject: Subject) -> Regist
     namespace = reaches[0].namespace if subject.namespaced else ""
     if namespace and namespace != subject.namespace:
         return None
-    return Registration(kustomization, posixpath.relpath(path, directory or "."), bool(namespace))
+    entry = posixpath.relpath(path, directory or ".")
+    own = [written for written in kustomization.entries if not written.startswith("..")]
+    if own and all(written.startswith("./") for written in own):
+        entry = f"./{entry}"
+    return Registration(kustomization, entry, bool(namespace))
