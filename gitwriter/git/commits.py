@@ -28,8 +28,8 @@ _REF = "refs/reverser/attempt"
 _DEADLINE = 120.0
 _WORDS = 500
 FEW_FILES = 64
+_ESCAPED = re.compile(rb'[\x01-\x1f\x7f"\\]')
 _RANDOM_NAME = re.compile(r"(?<=tmp_pack)_\w+")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Signer(Protocol):
@@ -232,7 +232,7 @@ def check_path(path: str) -> None:
     parts = path.split("/")
     bad = (
         any(part in ("", ".", "..") or part.lower().rstrip(". ") in (".git", "git~1") for part in parts)
-        or _CONTROL.search(path) is not None
+        or "\0" in path
         or len(path.encode("utf-8", "surrogateescape")) > 4096
         or any(len(part.encode("utf-8", "surrogateescape")) > 255 for part in parts)
     )
@@ -249,4 +249,4 @@ def _ident(who: Ident, when: int) -> bytes:
 def _quote(path: str) -> bytes:
     """A path as fast-import reads it back, whatever it holds."""
     raw = path.encode("utf-8", "surrogateescape")
-    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+    return b'"' + _ESCAPED.sub(lambda found: b"\\%03o" % found[0][0], raw) + b'"'

@@ -51,8 +51,26 @@ OVERHEAD = 64
 
 
 def dumps(value: object) -> bytes:
-    """JSON of a dataclass or of plain values."""
-    return orjson.dumps(value, default=_plain)
+    """JSON of a dataclass or of plain values.
+
+    Git's names need not be UTF-8; what is none shows as a question mark.
+    """
+    try:
+        return orjson.dumps(value, default=_plain)
+    except TypeError:
+        return orjson.dumps(_readable(value), default=_plain)
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _readable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {_readable(key): _readable(part) for key, part in value.items()}
+    if isinstance(value, Sequence | frozenset) and not isinstance(value, bytes):
+        return [_readable(part) for part in (sorted(value) if isinstance(value, frozenset) else value)]
+    return value
 
 
 def _plain(value: object) -> object:
