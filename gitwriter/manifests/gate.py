@@ -14,6 +14,7 @@ from .identity import NameKey
 from .ignore import IGNORE_FILE
 from .inventory import DocumentRef, FileRecord, Inventory
 from .issues import Diagnostic, Issue, IssueKind, Level, sort_issues
+from .kustomize.remedies import remedy
 from .roles import SEALED_SUFFIXES, Role
 
 _REMEDY = f"remove it or list it in {IGNORE_FILE}"
@@ -211,10 +212,8 @@ def _kustomize_issues(inventory: Inventory) -> Iterator[Issue]:
             problems.append(f"render-failed: {first} stands in the same folder; keep one of the two")
         problems.extend(inventory.context.problems.get(kustomization.path, ()))
         if problems and not _holds_objects(inventory, kustomization.path):
-            listed = ", ".join(dict.fromkeys(problems))
-            text = (
-                f"unsupported in {kustomization.path}: {listed}; correct or remove it, or mirror another path"
-            )
+            listed, advice = ", ".join(dict.fromkeys(problems)), remedy(problems)
+            text = f"unsupported in {kustomization.path}: {listed}; {advice}, or mirror another path"
             yield Issue(IssueKind.UNSUPPORTED_KUSTOMIZE, kustomization.path, text)
 
 

@@ -363,6 +363,38 @@ def test_the_feature_that_refuses_is_named(section: str, feature: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("section", "advice"),
+    [
+        ("configMapGenerator: [{name: a}]", "write the objects that it makes as files under resources"),
+        ("namePrefix: x-", "write the whole names into the files"),
+        ("namePrefix: x-\nnameSuffix: -x", "write the whole names into the files"),
+        ("components: [../c]", "list the component's files under resources"),
+        ("kind: Component", "list its files under resources of the kustomization that uses it"),
+        ("bases: [github.com/o/r//base]", "copy the base into the repository"),
+        (
+            "helmCharts: [{name: a}]",
+            "let Flux or Argo CD install the chart and mirror the object that names it",
+        ),
+        ("patchesStrategicMerge: [a.yaml]", "name its files under patches with path"),
+        (
+            "patchesJson6902: [{path: a.yaml}]\nvars: [{name: v}]",
+            "under patches with path; write the values into the files",
+        ),
+        ("transformers: [t.yaml]", "correct or remove it"),
+        (
+            "namePrefix: x-\ntransformers: [t]",
+            "write the whole names into the files; correct or remove the rest",
+        ),
+    ],
+)
+def test_what_to_write_instead_is_said(section: str, advice: str) -> None:
+    """Each feature that refuses has its own way out, said once."""
+    (issue,) = check(scan({"kustomization.yaml": f"resources: []\n{section}\n"}))
+    assert issue.message.endswith(f"{advice}, or mirror another path")
+    assert issue.message.count(advice) == 1
+
+
+@pytest.mark.parametrize(
     "section",
     [
         "replicas: [{name: a, count: 0}]",
