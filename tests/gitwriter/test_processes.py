@@ -97,10 +97,17 @@ def test_a_writer_that_sleeps_past_its_lease(world: World, redis_url: str, tmp_p
     )
     with api_server(world) as port, ExitStack() as stack:
         for number in range(2):
-            stack.enter_context(worker(tmp_path / f"worker{number}", redis_url, port, lease_ms=2000))
+            stack.enter_context(worker(tmp_path / f"worker{number}", redis_url, port, lease_ms=4000))
         world.event("ctr", "2")
         until((tmp_path / "first").exists)
-        (holder,) = holders(world.store)
+        found: list[int] = []
+
+        def held() -> bool:
+            found[:] = holders(world.store)
+            return len(found) == 1
+
+        until(held)
+        (holder,) = found
         os.kill(holder, signal.SIGSTOP)
         try:
             until(lambda: values(world) == [1, 2])
