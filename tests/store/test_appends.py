@@ -119,7 +119,7 @@ def test_a_paused_shard_keeps_its_cursor(world: World):
     assert world.store.touch_cursor(SCOPE) is False
     world.append(rv="20")
     for name in (keys.cursor(SCOPE), keys.cursor_append(SCOPE)):
-        world.store.client.expire(name, 5)
+        world.store.client.expire(name, 600)
     assert world.store.touch_cursor(SCOPE) is True
     assert world.store.client.ttl(keys.cursor(SCOPE)) > 3500
     assert world.store.client.ttl(keys.cursor_append(SCOPE)) > 3500

@@ -105,7 +105,7 @@ def test_what_a_shard_left_ages_out(world: World):
     world.append(rv="20")
     assert all(0 < ttl(world, name) <= HOUR for name in names)
     for name in names:
-        world.store.client.expire(name, 5)
+        world.store.client.expire(name, 600)
     world.append(rv="")
     assert all(HOUR - 100 < ttl(world, name) <= HOUR for name in names)
 
