@@ -64,7 +64,7 @@ def test_commands_run(page: Path, tmp_path: Path) -> None:
             },
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=280,
             check=False,
         )
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"

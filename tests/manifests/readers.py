@@ -27,7 +27,7 @@ def kubernetes_reads_all(text: str | bytes) -> list[Any]:
         [needs.kubectl(), "annotate", "--local", "-f", "-", "zz=y", "-o", "json"],
         input=data,
         capture_output=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     if done.returncode:

@@ -136,11 +136,11 @@ def test_own_process(tmp_path: Path) -> None:
     kubectl = [needs.kubectl(), "--kubeconfig", str(kubeconfig)]
     with process(*options) as (started, line):
         assert line.startswith("ready https://127.0.0.1:")
-        subprocess.run([*kubectl, "create", "configmap", "menu"], check=True, timeout=30)
+        subprocess.run([*kubectl, "create", "configmap", "menu"], check=True, timeout=240)
         started.send_signal(signal.SIGKILL)
         started.wait(DEADLINE)
     with process(*options) as (started, line):
-        subprocess.run([*kubectl, "get", "configmap", "menu"], check=True, timeout=30)
+        subprocess.run([*kubectl, "get", "configmap", "menu"], check=True, timeout=240)
         started.send_signal(signal.SIGTERM)
         assert started.wait(DEADLINE) == 0
 

@@ -47,7 +47,7 @@ def start(tmp_path: Path, *arguments: str, **settings: str) -> tuple[int, list[s
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
         check=False,
     )
     return done.returncode, (done.stdout + done.stderr).splitlines()
