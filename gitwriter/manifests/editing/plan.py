@@ -202,7 +202,8 @@ class Planner:
 
     def _local(self, node: Node, look: Look) -> Look:
         """The look below a block collection."""
-        return replace(look, style=local_style(node, self.source, look.style))
+        style = local_style(node, self.source, look.style)
+        return look if style is look.style else replace(look, style=style)
 
     def _item_quote(self, node: Node, target: list[Any], *, flow: bool) -> str:
         """The quote of the list's new items; empty where there are none."""

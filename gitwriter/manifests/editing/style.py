@@ -156,9 +156,9 @@ def local_style(node: Node, source: Source, style: DocumentStyle) -> DocumentSty
         if gap > 2:
             habits.steps[gap] += 1
             habits.gaps[gap] += 1
-    return replace(
-        style,
-        step=next(iter(habits.steps)) if len(habits.steps) == 1 else style.step,
-        dash=next(iter(habits.dashes)) if len(habits.dashes) == 1 else style.dash,
-        gap=next(iter(habits.gaps)) if len(habits.gaps) == 1 else style.gap,
-    )
+    step = next(iter(habits.steps)) if len(habits.steps) == 1 else style.step
+    dash = next(iter(habits.dashes)) if len(habits.dashes) == 1 else style.dash
+    gap = next(iter(habits.gaps)) if len(habits.gaps) == 1 else style.gap
+    if (step, dash, gap) == (style.step, style.dash, style.gap):
+        return style
+    return replace(style, step=step, dash=dash, gap=gap)
