@@ -31,7 +31,7 @@ def test_kubectl_applies_everything(sandbox: SandboxServer, tmp_path: Path) -> N
             capture_output=True,
             text=True,
             env={"HOME": str(tmp_path)},
-            timeout=60,
+            timeout=240,
             check=False,
         )
         assert done.returncode == 0, done.stderr

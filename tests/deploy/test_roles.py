@@ -195,7 +195,7 @@ def test_generated_for_the_rules_of_a_cluster(cluster: Path, tmp_path: Path) -> 
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

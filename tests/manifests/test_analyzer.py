@@ -386,7 +386,7 @@ def test_command_compares_with_a_cluster(
     with SandboxServer() as cluster:
         kubectl = [str(Path(sys.executable).parent / "kubectl"), f"--kubeconfig={cluster.kubeconfig_path}"]
         subprocess.run(
-            [*kubectl, "apply", "-f", "-"], input="---\n".join(objects), text=True, check=True, timeout=60
+            [*kubectl, "apply", "-f", "-"], input="---\n".join(objects), text=True, check=True, timeout=240
         )
         kubeconfig = two_contexts(cluster.kubeconfig_path, tmp_path / "kubeconfig")
         options = ["--kubeconfig", str(kubeconfig), "--namespace", "default", "--format", "json"]

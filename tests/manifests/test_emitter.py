@@ -127,7 +127,7 @@ def test_a_value_with_markers_is_one_document(tmp_path: Path) -> None:
     (tmp_path / "menu.yaml").write_bytes(text)
     (tmp_path / "kustomization.yaml").write_text("resources: [menu.yaml]\n")
     built = subprocess.run(
-        [needs.kubectl(), "kustomize", str(tmp_path)], capture_output=True, timeout=60, check=True
+        [needs.kubectl(), "kustomize", str(tmp_path)], capture_output=True, timeout=240, check=True
     )
     assert yaml_1_2_reads(built.stdout) == obj
 
@@ -197,7 +197,7 @@ def test_the_same_bytes_in_every_process_and_order() -> None:
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
         done = subprocess.run(
-            [sys.executable, "-c", code, seed], env=env, capture_output=True, check=True, timeout=60
+            [sys.executable, "-c", code, seed], env=env, capture_output=True, check=True, timeout=240
         )
         outputs.add(done.stdout)
     assert len(outputs) == 1

@@ -82,7 +82,7 @@ def test_migrations_are_complete(tmp_path: Path) -> None:
         env={**os.environ, "REVERSER_STATE_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -46,7 +46,7 @@ def test_a_process_that_died_leaves_its_counts_only(tmp_path: Path, monkeypatch:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=True,
         )
         return int(done.stdout)

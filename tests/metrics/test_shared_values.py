@@ -56,7 +56,7 @@ def _count(folder: Path, way: str) -> None:
         env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stderr.count("metrics do not reach the sum")) == (0, 1), done.stderr

@@ -91,7 +91,7 @@ def test_unusable_settings_are_told_like_those_of_every_command(tmp_path: Path) 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 2

@@ -24,7 +24,12 @@ def _count(state: Path) -> str:
     """What the sum says once one more process has counted two."""
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(state / "metrics")}
     done = subprocess.run(
-        [sys.executable, "-c", COUNT], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", COUNT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
     )
     return done.stdout.strip()
 

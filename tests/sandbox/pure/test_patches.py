@@ -175,7 +175,7 @@ def oracle(doc: dict[str, Any], patch: dict[str, Any], tmp_path: Path) -> Any:
     manifest.write_text(json.dumps(doc))
     command = [needs.kubectl(), "patch", "--local", "--type=strategic", "-o", "json", "-f", manifest, "-p"]
     done = subprocess.run(
-        [*command, json.dumps(patch)], capture_output=True, timeout=60, check=True, text=True
+        [*command, json.dumps(patch)], capture_output=True, timeout=240, check=True, text=True
     )
     return json.loads(done.stdout)
 
