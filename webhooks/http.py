@@ -57,6 +57,8 @@ def read_body(environ: Environ, limit: int) -> bytes:
             size += len(chunk)
         if size > limit:
             _discard(source, None if declared is None else declared - size)
+        elif declared is None and size:
+            _pass_trailers(source)
     except (ValueError, OSError) as error:
         raise BadBody("the request body is not well-formed, too large, or broke off") from error
     if size > limit:
@@ -88,11 +90,17 @@ def _unpack(body: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _length(environ: Environ) -> int | None:
-    """The declared length; None where the body ends by itself (chunked)."""
+    """The declared length; None where the body ends by itself (chunked), whatever is declared beside it."""
+    if environ.get("wsgi.input_terminated"):
+        return None
     declared = environ.get("CONTENT_LENGTH") or ""
-    if declared.isascii() and declared.isdigit():
-        return int(declared)
-    return None if environ.get("wsgi.input_terminated") else 0
+    return int(declared) if declared.isascii() and declared.isdigit() else 0
+
+
+def _pass_trailers(source: Body) -> None:
+    """What stands behind the last chunk is no next request. Raises ValueError, OSError."""
+    for _ in getattr(source, "read_trailer_lines", tuple)():
+        pass
 
 
 def _discard(source: Body, left: int | None) -> None:

@@ -1,15 +1,16 @@
 """A cheroot server for callers that may be slow, broken or hostile.
 
 Three defaults of cheroot are changed. A connection takes a thread only once it has sent something. The TLS
-handshake runs in that thread, not in the accepting one, so a silent client does not hold up the others. And
-each request has a deadline for arriving whole and one for its answer, enforced by a watchdog, because the
-time-out of a socket restarts with every byte.
+handshake runs in such a thread, not in the accepting one, and gives it back wherever the peer must speak
+next, so strangers without a certificate hold up nobody. And each request has a deadline for arriving whole
+and one for its answer, enforced by a watchdog, because the time-out of a socket restarts with every byte.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import socket
 import ssl
 import threading
@@ -77,22 +78,32 @@ class Connection(HTTPConnection):
     """One connection, watched while it has the attention of a thread."""
 
     greeted = False
+    _greet_until = math.inf
 
     def communicate(self) -> bool:
         """Shakes hands once, then serves one request. False: the connection ends."""
+        tls = self.socket if isinstance(self.socket, ssl.SSLSocket) else None
+        if tls is not None and not self.greeted:
+            return self._greet(tls)
         watchdog: Watchdog = self.server.watchdog
         watchdog.reading(self)
         try:
-            tls = self.socket if isinstance(self.socket, ssl.SSLSocket) else None
-            if tls is not None and not self.greeted and not self._greet(tls):
-                return False
             return bool(super().communicate())  # type: ignore[no-untyped-call]
         finally:
             watchdog.done(self)
 
     def _greet(self, sock: ssl.SSLSocket) -> bool:
+        """As far as the peer has come. Whoever stops in the middle is waited for without a thread."""
+        if self._greet_until == math.inf:
+            self._greet_until = time.monotonic() + self.server.limits.read
+        patience = sock.gettimeout()
         try:
+            sock.setblocking(False)
             sock.do_handshake()
+            sock.settimeout(patience)
+        except ssl.SSLWantReadError:
+            sock.settimeout(patience)
+            return time.monotonic() < self._greet_until
         except (OSError, ValueError) as error:
             log.info("TLS handshake with %s failed: %s", self.remote_addr, getattr(error, "reason", error))
             return False
@@ -158,8 +169,11 @@ class _Gateway(wsgi.Gateway_10):
         watchdog: Watchdog = self.req.server.watchdog
         environ[RECEIVED] = lambda: watchdog.answering(connection)
         if self.req.chunked_read:
+            if environ.get("CONTENT_LENGTH"):
+                # Who names two lengths may mean the other one: what follows is not to be taken for a request.
+                self.req.close_connection = True
             # The client chooses the size of a chunk; without a bound it would be read into memory whole.
-            environ["wsgi.input"].maxlen = 2 * self.req.server.body_limit + MAX_HEADERS
+            environ["wsgi.input"].maxlen = 2 * self.req.server.limits.body + MAX_HEADERS
         return environ
 
     def start_response(self, status: str, headers: Any, exc_info: Any = None) -> Any:
@@ -189,7 +203,7 @@ class Server(wsgi.Server):
         )
         self.gateway = _Gateway
         self.max_request_header_size = MAX_HEADERS
-        self.body_limit = limits.body
+        self.limits = limits
         self.watchdog = Watchdog(limits)
         if certificates is not None:
             self.ssl_adapter = TlsAdapter(certificates)

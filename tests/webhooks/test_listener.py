@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.client
 import re
@@ -268,6 +269,51 @@ def test_silent_callers_hold_up_nobody(files: Files, start: Start) -> None:
             connection.close()
 
 
+def client_hello() -> bytes:
+    """The first words of a TLS client."""
+    sent = ssl.MemoryBIO()
+    talk = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="x")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        talk.do_handshake()
+    return sent.read()
+
+
+@pytest.mark.parametrize("said", [1, 5, 60, None])
+def test_strangers_in_the_middle_of_a_handshake_hold_up_nobody(
+    files: Files, start: Start, said: int | None
+) -> None:
+    """Who begins a handshake and stops, or lets it drip, has no thread either: nothing is known of him."""
+    listener = start(
+        certificates=Certificates(files.folder, files.ca), limits=replace(LIMITS, read=600.0, idle=600.0)
+    )
+    hello = client_hello()
+    with contextlib.ExitStack() as strangers:
+        for _ in range(LIMITS.threads * 5):
+            connection = strangers.enter_context(
+                socket.create_connection(("127.0.0.1", listener.port), TIMEOUT)
+            )
+            connection.sendall(hello[:said])
+        assert post(listener, context=files.client(files.authority))[0] == 200
+        connection.sendall(hello[said:] if said else b"")
+        assert post(listener, context=files.client(files.authority))[0] == 200
+
+
+def test_a_handshake_that_drips_ends(files: Files, start: Start) -> None:
+    """It has the time of a request, however steadily something comes."""
+    listener = start(certificates=Certificates(files.folder, files.ca), limits=QUICK)
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=0.2) as connection:
+        # The head of a record that is never filled.
+        connection.sendall(b"\x16\x03\x01\x20\x00")
+        deadline = time.monotonic() + TIMEOUT
+        with contextlib.suppress(OSError):
+            while time.monotonic() < deadline:
+                connection.sendall(b"\x00")
+                with contextlib.suppress(TimeoutError):
+                    if not connection.recv(10):
+                        break
+        assert time.monotonic() < deadline
+
+
 def test_slow_body_is_cut_off(start: Start) -> None:
     """A10: a body that drips in is answered at the end of the read time, however steadily it drips."""
     listener = start(limits=QUICK)
@@ -368,6 +414,25 @@ def test_requests_behind_each_other(start: Start) -> None:
     statuses = re.findall(rb"HTTP/1\.1 (\d+)", said)
     assert statuses == [b"200", b"200", b"200", b"400"]
     assert said.count(b"Empty event list processed") == 2
+
+
+@pytest.mark.parametrize("trailers", [b"", b"X: y\r\n", b"POST /audit-webhook HTTP/1.1: no\r\nX: y\r\n"])
+def test_what_stands_behind_the_last_chunk_is_no_request(start: Start, trailers: bytes) -> None:
+    """Trailers are passed over, and the connection goes on."""
+    chunked = b"POST /audit-webhook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"%x\r\n" % len(EMPTY) + EMPTY + b"\r\n0\r\n" + trailers + b"\r\n"
+    said = conversation(start().port, chunked + body + request(EMPTY))
+    assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200", b"200"]
+
+
+def test_two_lengths(start: Start) -> None:
+    """H03: chunks win over a declared length, and what follows is not looked at: a proxy before us may have
+    counted by the other one.
+    """
+    both = request(EMPTY, "Transfer-Encoding: chunked").removesuffix(EMPTY)
+    body = b"%x\r\n" % len(EMPTY) + EMPTY + b"\r\n0\r\n\r\n"
+    said = conversation(start().port, both + body + request(EMPTY))
+    assert re.findall(rb"HTTP/1\.1 (\d+)", said) == [b"200"]
 
 
 def test_a_packed_chunked_body(start: Start) -> None:
