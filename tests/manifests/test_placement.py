@@ -124,6 +124,19 @@ def test_inference(files: dict, expected: str) -> None:
     assert placed(files, config_map("new")) == [expected]
 
 
+def test_a_folder_for_each_object_that_is_built_by_itself_is_not_made() -> None:
+    """A new folder without a kustomization would be built by nobody; one that a build above lists is."""
+    apps = {f"apps/{name}/deploy.yaml": manifest("Deployment", name) for name in ("a", "b")}
+    built = {
+        f"apps/{n}/kustomization.yaml": "namespace: shop\nresources: [deploy.yaml]\n" for n in ("a", "b")
+    }
+    live = upsert("Deployment", "new", "shop", spec={"replicas": 1})
+    assert placed({**apps, **built}, live) == ["apps/a/kustomization.yaml", "apps/a/new.yaml"]
+    above = "namespace: shop\nresources: [a/deploy.yaml, b/deploy.yaml]\n"
+    files = {**apps, "apps/kustomization.yaml": above}
+    assert placed(files, live) == ["apps/kustomization.yaml", "apps/new/deploy.yaml"]
+
+
 def test_inference_is_switchable() -> None:
     """Without inference the canonical path is used."""
     assert placed({"x/a.yaml": cm("a")}, config_map("new"), inference=False) == ["shop/configmaps/new.yaml"]

@@ -9,6 +9,7 @@ destination. Ties are broken by the smallest path, so the same folder always giv
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Container
 from dataclasses import dataclass
 
 from ..inventory import Inventory
@@ -32,20 +33,21 @@ def infer(inventory: Inventory, subject: Subject) -> Inferred | None:
     """The siblings' place for a new object, or None where they show no habit."""
     key = TypeKey(subject.group, subject.kind, subject.sensitive)
     everywhere = inventory.habits.of(inventory, key, None)
+    builds = inventory.context.by_directory
     if not subject.namespaced:
-        return _choose(everywhere, subject, across=False)
+        return _choose(everywhere, subject, across=False, builds=builds)
     own = inventory.habits.of(inventory, key, subject.namespace)
-    found = _choose(own, subject, across=False)
+    found = _choose(own, subject, across=False, builds=builds)
     if found is None and own.members != everywhere.members:
-        found = _choose(everywhere, subject, across=True)
+        found = _choose(everywhere, subject, across=True, builds=builds)
     return found
 
 
-def _choose(habit: Habit, subject: Subject, *, across: bool) -> Inferred | None:
+def _choose(habit: Habit, subject: Subject, *, across: bool, builds: Container[str]) -> Inferred | None:
     if not habit.members:
         return None
     bundles = habit.wide if across else habit.bundles
-    directory = _directory(habit, subject, across=across)
+    directory = _directory(habit, subject, across=across, builds=builds)
     weight = habit.singles if directory is not None else 0
     if bundles and not subject.sensitive:
         best = max(bundles.values())
@@ -59,11 +61,13 @@ def _choose(habit: Habit, subject: Subject, *, across: bool) -> Inferred | None:
     return Inferred(path, False, habit.members)
 
 
-def _directory(habit: Habit, subject: Subject, *, across: bool) -> str | None:
+def _directory(habit: Habit, subject: Subject, *, across: bool, builds: Container[str]) -> str | None:
+    """The folder; that of an object in a folder of its own only where no build would have to be made in
+    it."""
     if not habit.singles:
         return None
     if not across:
-        if habit.singles > 1 and None not in habit.homes:
+        if habit.singles > 1 and None not in habit.homes and not any(map(builds.__contains__, habit.folders)):
             most = max(habit.homes.values())
             home = min(home for home, count in habit.homes.items() if count == most and home is not None)
             return posixpath.join(home, escape_segment(subject.name))
