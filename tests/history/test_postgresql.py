@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.postgresql import PostgreSQL, postgresql
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,6 +82,7 @@ def test_suite(environment: dict[str, str]) -> None:
                 "-p",
                 "no:cacheprovider",
                 "--create-db",
+                *(["--randomly-seed=1"] if needs.everything() else []),
                 "-k",
                 CHOSEN,
                 *SUITE,
