@@ -7,7 +7,8 @@ import socket
 from pathlib import Path
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_LOWEST = 10_000
+_LOWEST = 11_000
+"""Browsers open no page on some ports below."""
 _given: set[int] = set()
 
 
