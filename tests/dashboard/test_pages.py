@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -153,7 +153,7 @@ def test_a_branch_is_named_as_it_is(viewer: Client, web: Store) -> None:
 
 def test_a_push_is_remembered_when_the_journal_is_not(viewer: Client, web: Store) -> None:
     """After Redis was lost a branch was not "never" pushed: the statuses of its targets say when."""
-    row = world.target(last_push_at=world.NOW - timedelta(hours=3))
+    row = world.target(last_push_at=datetime.now(tz=UTC) - timedelta(hours=3, minutes=5))
     world.target("older", last_push_at=world.NOW - timedelta(days=9))
     world.pending(web, row, b"{}")
 
