@@ -10,11 +10,9 @@ from __future__ import annotations
 import os
 import ssl
 import threading
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 from kubernetes.client import Configuration
@@ -22,6 +20,7 @@ from kubernetes.config import ConfigException, load_incluster_config
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from reverser.errors import KubeUnavailable, SettingsInvalid
+from reverser.kube.proxies import proxy_for
 from reverser.trust.tls import client_context
 
 USER_AGENT = "gitops-reverser"
@@ -60,11 +59,10 @@ class KubeConfig:
 
     @property
     def proxy(self) -> str | None:
-        """The proxy of the environment for this server, or None."""
-        parts = urlsplit(self.host)
-        if urllib.request.proxy_bypass(parts.hostname or ""):
-            return None
-        return urllib.request.getproxies().get(parts.scheme)
+        """The proxy on the way to this server, or None: that of the kubeconfig's cluster, else the
+        environment's.
+        """
+        return self._configuration.proxy or proxy_for(self.host)
 
     def headers(self) -> dict[str, str]:
         """Headers of every request: identity and user agent. May run an exec plugin when ``blocking``."""
@@ -134,12 +132,15 @@ def _read(kubeconfig: str, context: str | None) -> tuple[Configuration, Mapping[
     try:
         if not kubeconfig:
             load_incluster_config(client_configuration=configuration)
+            configuration.proxy = None
             return configuration, {}, False
         merged = KubeConfigMerger(kubeconfig).config
         if merged is None:
             raise ConfigException("no such file")
         loader = KubeConfigLoader(config_dict=merged, config_base_path=None, active_context=context)
         loader.load_and_set(configuration)
+        # The library would take it from the environment, for whatever server.
+        configuration.proxy = _proxy(loader._cluster.value if loader._cluster is not None else {})
         user = loader._user.value if loader._user is not None else {}
     except _UNREADABLE as error:
         place = kubeconfig or "the in-cluster service account"
@@ -147,6 +148,16 @@ def _read(kubeconfig: str, context: str | None) -> tuple[Configuration, Mapping[
     if not str(configuration.host).startswith(("http://", "https://")):
         raise SettingsInvalid([f"{kubeconfig}: the cluster of its context has no http(s) server URL"])
     return configuration, _impersonation(user), "exec" in user or "auth-provider" in user
+
+
+def _proxy(cluster: Mapping[str, str]) -> str | None:
+    """``proxy-url`` of a kubeconfig's cluster, which the library ignores."""
+    proxy = cluster.get("proxy-url") or None
+    if proxy is not None and not proxy.startswith(("http://", "https://")):
+        raise SettingsInvalid(
+            ["the kubeconfig's proxy-url is no http:// or https:// address; no other proxy can be used"]
+        )
+    return proxy
 
 
 def _impersonation(user: Mapping[str, Any]) -> Mapping[str, str]:
