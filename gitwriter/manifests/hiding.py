@@ -10,8 +10,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
+from .ignore import MAX_PATTERNS
 from .issues import Issue, IssueKind
 
 _HIDEABLE = frozenset(
@@ -45,20 +46,26 @@ def ignore_lines(issues: Iterable[Issue], needed: Iterable[str]) -> tuple[str, .
         for folder, files in held.items()
         if folder not in blocked and (files > 1 or posixpath.basename(folder).startswith("."))
     }
-    lines: set[str] = set()
-    single: list[str] = []
-    for path in {*hideable, *in_charts}:
-        folder = _top(path, free) or in_charts.get(path)
-        if folder is None:
-            single.append(path)
-        else:
-            lines.add(f"/{_escaped(folder)}/")
-    suffixes = Counter(_suffix(path) for path in single)
-    for path in single:
-        suffix = _suffix(path)
-        common = suffix and suffixes[suffix] >= _ENOUGH_OF_A_SUFFIX
-        lines.add(f"*{_escaped(suffix)}" if common else f"/{_escaped(path)}")
+    places = {path: _top(path, free) or in_charts.get(path) for path in {*hideable, *in_charts}}
+    lines = _lines(places)
+    if len(lines) > MAX_PATTERNS:  # too many folders: what has a common suffix goes by that
+        lines = _lines({path: None if _suffix(path) else folder for path, folder in places.items()})
     return tuple(sorted(line for line in lines if line.isprintable()))
+
+
+def _lines(places: Mapping[str, str | None]) -> set[str]:
+    """Lines for files by the folder to hide; None for a file that goes by its suffix or its name."""
+    suffixes = Counter(_suffix(path) for path, folder in places.items() if folder is None)
+    lines: set[str] = set()
+    for path, folder in places.items():
+        suffix = _suffix(path)
+        if folder is not None:
+            lines.add(f"/{_escaped(folder)}/")
+        elif suffix and suffixes[suffix] >= _ENOUGH_OF_A_SUFFIX:
+            lines.add(f"*{_escaped(suffix)}")
+        else:
+            lines.add(f"/{_escaped(path)}")
+    return lines
 
 
 def _folders(path: str) -> list[str]:
@@ -67,10 +74,9 @@ def _folders(path: str) -> list[str]:
     return ["/".join(parts[:size]) for size in range(1, len(parts) + 1)]
 
 
-def _top(path: str, folders: Iterable[str]) -> str | None:
+def _top(path: str, folders: Collection[str]) -> str | None:
     """The outermost of the folders that hold the path."""
-    known = set(folders)
-    return next((folder for folder in _folders(path) if folder in known), None)
+    return next((folder for folder in _folders(path) if folder in folders), None)
 
 
 def _suffix(path: str) -> str:

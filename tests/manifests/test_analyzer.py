@@ -151,6 +151,13 @@ def test_lines_for_the_ignore_file_make_a_folder_acceptable() -> None:
     assert {item.path for item in cleaned.documents if item.name} == {"live/cm.yaml", "live/app.yaml"}
 
 
+def test_an_ignore_file_does_not_overflow() -> None:
+    """Where folders alone would be more lines than an ignore file may have, suffixes are used."""
+    files = {f"a{number}/x/{name}.sh": "x" for number in range(501) for name in "pq"}
+    files |= {f"a{number}/cm.yaml": manifest("ConfigMap", "a", f"n{number}") for number in range(501)}
+    assert analyze(MemoryTree(text(files))).ignore == ("*.sh",)
+
+
 def test_a_mistake_is_not_to_be_hidden() -> None:
     """A manifest that does not parse, a duplicate and a build that is not supported are for their owners;
     what lies beside them is listed file by file."""
