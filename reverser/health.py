@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from typing import Any
 
 from reverser.buildinfo import build_info
@@ -131,14 +133,27 @@ class _Handler(BaseHTTPRequestHandler):
         logger.debug("health request", extra={"request": format % args})
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: Address) -> None:
+        self.address_family = address.family
+        super().__init__((address.bound_host, address.port), _Handler)
+
+    def server_bind(self) -> None:
+        """Without a look-up of the host's name, which may take long."""
+        if self.address_family is socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        TCPServer.server_bind(self)
+
+
 def start_health_server(address: Address, *, announced_at: Path | None = None) -> ThreadingHTTPServer:
     """Serve health and metrics in the background.
 
     ``announced_at`` is a file that receives the bound ``host:port`` (for port 0). Raises OSError where the
     address cannot be bound.
     """
-    server = ThreadingHTTPServer((address.host, address.port), _Handler)
-    server.daemon_threads = True
+    server = _Server(address)
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     if announced_at is not None:
         announce(announced_at, Address(str(server.server_address[0]), server.server_address[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -82,6 +83,16 @@ class Address:
 
     host: str
     port: int
+
+    @property
+    def bound_host(self) -> str:
+        """What a socket is bound to: without a host every interface, of both families where there are two."""
+        return self.host or ("::" if socket.has_dualstack_ipv6() else "0.0.0.0")  # noqa: S104
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """The family of ``bound_host``; a socket of IPv6 for every interface takes IPv4 as well."""
+        return socket.AF_INET6 if ":" in self.bound_host else socket.AF_INET
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

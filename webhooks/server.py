@@ -194,7 +194,7 @@ class Server(wsgi.Server):
     ) -> None:
         times: dict[str, Any] = {"timeout": limits.idle, "shutdown_timeout": limits.drain}
         super().__init__(
-            (address.host, address.port),
+            (address.bound_host, address.port),
             app,
             numthreads=limits.threads,
             server_name="gitops-reverser",

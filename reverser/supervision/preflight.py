@@ -124,11 +124,10 @@ def port_problem(setting: str, address: Address) -> str:
 
 
 def _occupy(setting: str, address: Address, probes: ExitStack) -> str:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    probe = probes.enter_context(socket.socket(family, socket.SOCK_STREAM))
+    probe = probes.enter_context(socket.socket(address.family, socket.SOCK_STREAM))
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        probe.bind((address.host, address.port))
+        probe.bind((address.bound_host, address.port))
         probe.listen(1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
