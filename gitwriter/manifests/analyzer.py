@@ -77,7 +77,8 @@ class MirrorReport:
 @dataclass(frozen=True, slots=True)
 class Report:
     """The whole analysis of one folder; `ignore` are lines for its ignore file that hide what need not be
-    managed, `not_judged` counts the folders that were too many to be candidates."""
+    managed, `not_judged` counts the folders that were too many to be candidates, `left_out` the
+    files and folders that were not read because Git ignores them."""
 
     root: str
     layout: Layout
@@ -91,6 +92,7 @@ class Report:
     mirror: MirrorReport | None = None
     ignore: tuple[str, ...] = ()
     not_judged: int = 0
+    left_out: int = 0
 
     @property
     def accepted(self) -> bool:

@@ -71,6 +71,7 @@ def as_values(report: Report) -> dict[str, Any]:
         ],
         "candidates": [_candidate_values(candidate) for candidate in report.candidates],
         "foldersNotJudged": report.not_judged,
+        "ignoredByGit": report.left_out,
         "warnings": list(report.warnings),
         **({"mirror": _mirror_values(report.mirror)} if report.mirror is not None else {}),
     }
@@ -125,6 +126,8 @@ def as_text(report: Report) -> str:
     lines += _candidate_lines(report.candidates, report.not_judged)
     if report.mirror is not None:
         lines += _mirror_lines(report.mirror)
+    if report.left_out:
+        lines.append(f"Left out: {_count(report.left_out, 'path')} that Git ignores")
     lines += [f"Warning: {warning}" for warning in report.warnings]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -157,6 +160,8 @@ def _issue_lines(issues: Iterable[Issue]) -> list[str]:
 
 def _of_each_sort(issues: Sequence[Issue]) -> list[Issue]:
     """As many as are listed, in their order: of a sort that is frequent no more than its share."""
+    if len(issues) > _MAX_LISTED:
+        issues = list({(issue.path, issue.message): issue for issue in issues}.values())
     share = max(_MAX_LISTED // len({issue.kind for issue in issues}), 2)
     seen: Counter[str] = Counter()
     ranks: list[tuple[int, int]] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -107,9 +107,11 @@ class DirectoryTree:
     a folder is worth more than none; the write path never uses this class.
     """
 
-    def __init__(self, root: Path, *, repository: Path | None = None) -> None:
-        """`root` is the folder to read; `repository` a folder above it in which builds may look for bases."""
+    def __init__(self, root: Path, *, repository: Path | None = None, left_out: Collection[str] = ()) -> None:
+        """`root` is the folder to read; `repository` a folder above it in which builds may look for bases;
+        `left_out` are paths below the folder that are not read."""
         self.warnings: list[str] = []
+        self._left_out = left_out
         self.target_path = ""
         self._repository = repository
         if repository is not None:
@@ -129,6 +131,8 @@ class DirectoryTree:
             return
         for item in found:
             path = f"{prefix}{item.name}"
+            if path in self._left_out:
+                continue
             if item.is_symlink():
                 self._entries.append(TreeEntry(path, MODE_SYMLINK, f"disk:{path}", 0))
             elif item.is_dir(follow_symlinks=False):

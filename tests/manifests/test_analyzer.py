@@ -14,6 +14,7 @@ import yaml
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from gitwriter.git.ignored import ignored_paths
 from gitwriter.manifests import DEFAULT_LIMITS, DirectoryTree, MemoryTree, Policy
 from gitwriter.manifests.analyzer import Layout, analyze, plan_mirror
 from gitwriter.manifests.report import as_text, as_values
@@ -312,6 +313,29 @@ def test_command_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         call_command("analyze", str(folder), "--policy", "refuse")
     assert ended.value.code == 1
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_what_git_ignores_is_not_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Caches and environments are never committed; a file that is committed is seen, also where a pattern
+    names it."""
+    files = {
+        ".gitignore": "cache/\n*.log\n",
+        "live/cache/a.bin": "x",
+        "live/cache/deep/b.bin": "x",
+        "live/run.log": "x",
+        "live/kept.log": "x",
+        "live/cm.yaml": manifest("ConfigMap", "a", "shop"),
+    }
+    folder = folder_of(tmp_path / "repo", files)
+    for command in (("init", "-q"), ("add", "-f", "live/kept.log")):
+        subprocess.run(["git", "-C", str(folder), *command], check=True, timeout=60)
+    call_command("analyze", str(folder / "live"), format="json")
+    report = json.loads(capsys.readouterr().out)
+    assert [issue["path"] for issue in report["issues"]] == ["kept.log"]
+    assert report["ignoredByGit"] == 2
+    call_command("analyze", str(folder / "live"))
+    assert "Left out: 2 paths that Git ignores" in capsys.readouterr().out
+    assert ignored_paths(tmp_path / "nowhere") == frozenset()
 
 
 def test_what_cannot_be_read_is_named_and_accepts_nothing(

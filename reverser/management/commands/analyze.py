@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from gitwriter.git.ignored import ignored_paths
 from gitwriter.manifests.analyzer import analyze, plan_mirror
 from gitwriter.manifests.changes import Change, Policy, Sweep, Upsert
 from gitwriter.manifests.emitter import render_document
@@ -84,7 +85,9 @@ class Command(BaseCommand):
         folder: Path = options["directory"]
         if not folder.is_dir():
             raise CommandError(f"{folder} is not a folder; name the folder to analyze", returncode=_FAILED)
-        tree = DirectoryTree(folder, repository=_repository_of(folder))
+        repository = _repository_of(folder)
+        left_out = ignored_paths(folder) if repository is not None else frozenset()
+        tree = DirectoryTree(folder, repository=repository, left_out=left_out)
         mirror = None
         notes: list[str] = []
         sealed = config().additional_sensitive_resources
@@ -100,7 +103,7 @@ class Command(BaseCommand):
             mirror = plan_mirror(tree, changes, policy)
         report = analyze(tree, root=str(folder), mirror=mirror, warnings=notes, policy=policy)
         unread = tuple(dict.fromkeys(tree.warnings))
-        report = replace(report, warnings=(*unread, *report.warnings))
+        report = replace(report, warnings=(*unread, *report.warnings), left_out=len(left_out))
         if options["format"] == "json":
             self.stdout.write(json.dumps(as_values(report), indent=2))
         elif options["format"] == "yaml":
