@@ -165,7 +165,9 @@ def _project(controllers: ControllerRuntime, ended: threading.Event) -> None:
             project_outcomes(store(), block_ms=PROJECT_BLOCK_MS)
         except (DatabaseError, ReverserError) as error:
             if _UNWRITTEN.left(""):
+                remedy = "; after an upgrade run manage.py prepare_database"
+                detail = f"{error}{remedy if isinstance(error, DatabaseError) else ''}"
                 logger.warning(
-                    "history rows could not be written, this is repeated", extra={"detail": str(error)}
+                    "history rows could not be written, this is repeated", extra={"detail": detail}
                 )
             ended.wait(PROJECT_RETRY_SECONDS)

@@ -231,4 +231,7 @@ class Server(wsgi.Server):
     def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
         """Into the log, without a traceback: its frames may hold request bodies."""
         del traceback
-        log.log(logging.WARNING if level >= logging.WARNING else logging.DEBUG, "%s", str(msg)[:300])
+        text = str(msg)[:300]
+        if text.startswith("socket.error"):  # all that cheroot says of it
+            text = f"a connection broke, the sender will try again or has given up ({text})"
+        log.log(logging.WARNING if level >= logging.WARNING else logging.DEBUG, "%s", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import http.client
+import logging
 import re
 import socket
 import ssl
@@ -24,7 +25,7 @@ from tests.auditevents import event_list
 from tests.webhooks.call import Memory
 from webhooks.audit import CLIENT_NAMES, AuditIngress
 from webhooks.listener import Listener
-from webhooks.server import Limits
+from webhooks.server import Limits, Server
 from webhooks.tls import Certificates
 
 LIMITS = Limits(read=60.0, write=60.0, idle=60.0, drain=1.0, body=1000, threads=4)
@@ -496,3 +497,17 @@ def test_event_list_over_the_wire(start: Start) -> None:
     import orjson
 
     assert post(start(), orjson.dumps(event_list()))[1] == "Empty event list processed"
+
+
+def test_what_a_broken_connection_leaves_in_the_log_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
+    """Q03: cheroot gives a number; a line says what it is, and nothing of the request."""
+    server = Server(Address("127.0.0.1", 0), lambda environ, start: [], limits=LIMITS, certificates=None)
+    caplog.set_level(logging.INFO)
+    try:
+        raise OSError("zq-MARKER")
+    except OSError:
+        server.error_log("socket.error 8", level=logging.WARNING, traceback=True)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("a connection broke")
+    assert "socket.error 8" in record.getMessage()
+    assert record.exc_info is None
