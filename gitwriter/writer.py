@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 from gitwriter import metrics
 from gitwriter.attempt import Attempt
@@ -163,7 +164,11 @@ class BranchWriter:
             ids = [*ids, *page]
         alive = set(ids)
         memory.listed = ids
-        memory.entries = [stored for stored in memory.entries if stored.id in alive]
+        known = [stored for stored in memory.entries if stored.id in alive]
+        # A store that failed over may hold again what was settled, in front of what is known: from there on
+        # the journal is read anew, or that would be written last.
+        same = takewhile(lambda pair: pair[0].id == pair[1], zip(known, ids, strict=False))
+        memory.entries = [stored for stored, _ in same]
         # What is appended meanwhile is left to the next plan: giving the lease back makes the branch due for
         # it.
         while ids and (not memory.entries or memory.entries[-1].id != ids[-1]):

@@ -236,6 +236,35 @@ def test_a_push_that_arrived_is_not_built_again_over_a_human(world: World) -> No
     assert (len(world.subjects()), world.pending()) == (2, 0)
 
 
+def test_what_was_settled_is_pending_again_after_a_roll_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that failed over to a server which lacks a settlement holds its entries again: they keep their
+    place before what is known of the journal already, and do not come back behind it.
+    """
+    world.event("a", "1")
+    world.write()
+    world.set_window("60s")
+    world.event("a", None, author="alice")
+    world.event("b", "1", author="bob")
+    then = {key: world.redis.dump(key) for key in world.redis.keys("*")}
+    with monkeypatch.context() as patch:
+        patch.setattr("gitwriter.writer.PUSH_COOLDOWN_MS", 0)
+        world.write()
+    assert world.git.read("live/shop/configmaps/a.yaml") is None
+    assert world.pending() == 1
+    world.redis.flushall()
+    for key, value in then.items():
+        world.redis.restore(key, 0, value)
+    assert world.pending() == 2
+    world.event("a", "2", author="alice")
+    shutdown_write(world)
+    restart(world)
+    shutdown_write(world)
+    assert (world.git.read("live/shop/configmaps/a.yaml") or b"").endswith(b'v: "2"\n')
+    assert world.pending() == 0
+
+
 def test_a_request_that_was_withdrawn_names_no_commit(world: World) -> None:
     """J7: it was deleted while it waited; it ends without a window, and the window goes without it."""
     world.set_window("60s")
