@@ -19,6 +19,7 @@ from redis.exceptions import (
     BusyLoadingError,
     ConnectionError,
     MasterDownError,
+    NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -43,11 +44,13 @@ T = TypeVar("T")
 
 DEADLINE_S = 5.0
 MAX_CONNECTIONS = 48
+_CHECKED = ("memory", "persistence", "cluster")
 UNAVAILABLE = (
     ConnectionError,
     TimeoutError,
     BusyLoadingError,
     MasterDownError,
+    NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     TryAgainError,
@@ -87,6 +90,11 @@ class _Awaiting(Generic[P, T]):
 
 
 def _unavailable(error: Exception) -> StoreUnavailable:
+    if isinstance(error, NoPermissionError):
+        return StoreUnavailable(
+            f"Redis refuses its user in REVERSER_REDIS_URL a right ({error}): give it the rights that "
+            "docs/install.md names"
+        )
     return StoreUnavailable(
         f"Redis cannot serve now ({type(error).__name__}): check that it runs, is reachable under "
         "REVERSER_REDIS_URL and has memory and disk left"
@@ -116,11 +124,18 @@ def _options(url: str, deadline_s: float) -> dict[str, Any]:
     }
 
 
-def _verdict(memory: Any, persistence: Any) -> list[str]:
-    """Warnings of a server check; a policy under which Redis may evict is refused.
+def _verdict(memory: Any, persistence: Any, cluster: Any) -> list[str]:
+    """Warnings of a server check; refused are a policy under which Redis may evict, and Redis Cluster.
 
     INFO is used, not CONFIG: hosted servers allow the one and forbid the other.
     """
+    if int(cluster.get("cluster_enabled", 0)):
+        raise SettingsInvalid(
+            [
+                "REVERSER_REDIS_URL names a Redis Cluster, over whose shards a step of the journal cannot be "
+                "atomic; name a single primary, with or without Sentinel (hosted: cluster mode off)"
+            ]
+        )
     policy = memory.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         raise SettingsInvalid(
@@ -285,12 +300,14 @@ class Store:
         ]
 
     def check_server(self) -> list[str]:
-        """Warnings about the server's settings; refuses (SettingsInvalid) one that may evict the journal."""
+        """Warnings about the server's settings; refuses (SettingsInvalid) one that may evict the journal, and
+        a Redis Cluster.
+        """
         try:
-            memory, persistence = self.client.info("memory"), self.client.info("persistence")
+            found = [self.client.info(section) for section in _CHECKED]
         except UNAVAILABLE as error:
             raise _unavailable(error) from error
-        return _verdict(memory, persistence)
+        return _verdict(*found)
 
     def subscribe(self, *topics: str) -> Hints:
         """Listen to hints (close it when done)."""
@@ -432,13 +449,14 @@ class AsyncStore:
             raise _unavailable(error) from error
 
     async def check_server(self) -> list[str]:
-        """Warnings about the server's settings; refuses (SettingsInvalid) one that may evict the journal."""
+        """Warnings about the server's settings; refuses (SettingsInvalid) one that may evict the journal, and
+        a Redis Cluster.
+        """
         try:
-            memory = await self.client.info("memory")
-            persistence = await self.client.info("persistence")
+            found = [await self.client.info(section) for section in _CHECKED]
         except UNAVAILABLE as error:
             raise _unavailable(error) from error
-        return _verdict(memory, persistence)
+        return _verdict(*found)
 
     async def server_id(self) -> str:
         """Identifies the running server: a different text after a restart or a fail-over. Raises

