@@ -108,6 +108,29 @@ def test_replicas_migrate_at_once(environment: dict[str, str], server: PostgreSQ
     assert groups == [("operator",), ("viewer",)]
 
 
+LOCKED = """
+import django
+django.setup()
+from django.db import connection
+from reverser.management.commands.prepare_database import _alone
+with _alone(), connection.cursor() as cursor:
+    cursor.execute(
+        "SELECT state FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory'"
+        " AND datname = current_database()"
+    )
+    assert cursor.fetchall() == [("idle in transaction",)]
+with connection.cursor() as cursor:
+    cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+                   " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+    assert cursor.fetchall() == [(0,)]
+"""
+
+
+def test_the_lock_of_a_migration_belongs_to_a_transaction(environment: dict[str, str]) -> None:
+    """Behind a pooler that gives each transaction another session none keeps the lock."""
+    _ended([_run(environment, "-c", LOCKED)])
+
+
 PROJECT = """
 import sys, time
 import django

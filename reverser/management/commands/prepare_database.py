@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
-from django.db.utils import OperationalError
+from django.db.utils import DatabaseError, OperationalError
 
 RETRY_SECONDS = 1.0
 # Any number will do, as long as all replicas use the same.
@@ -55,14 +55,21 @@ class Command(BaseCommand):
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Hold PostgreSQL's advisory lock; SQLite serves one machine, where `up` migrates before it starts."""
+    """Hold PostgreSQL's advisory lock; SQLite serves one machine, where `up` migrates before it starts.
+
+    It belongs to a transaction on a connection of its own: a pooler between us and the server gives each
+    transaction another session, so a lock of a session would stay behind in one that nobody can name.
+    """
     if connection.vendor != "postgresql":
         yield
         return
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+    holder = connection.copy()
     try:
+        holder.set_autocommit(False)
+        with holder.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         yield
+        with suppress(DatabaseError):  # it may be gone, and the lock with it
+            holder.rollback()
     finally:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
+        holder.close()
