@@ -323,7 +323,7 @@ class TargetRunner:
         """The shards that should run, each with its fingerprint."""
         provider = self._env.kinds.provider(self.target.meta.namespace, self.target.provider)
         url = provider.url if provider is not None else ""
-        under = (gate.branch, gate.path, url, self._seals.generation)
+        under = (gate.branch, gate.path, url, self._seals.generation, self.target.ignore_fields)
         known = self._printed
         if known is None or known.table is not table or known.under != under:
             shards = {spec.scope: (spec, self._fingerprint(spec, gate, url)) for spec in table.shards}
@@ -344,6 +344,13 @@ class TargetRunner:
             "branch": str(gate.branch),
             "path": gate.path,
         }
+        kind = (spec.type.group, spec.type.kind)
+        ignored = [item for item in self.target.ignore_fields if (item.group, item.kind) == kind]
+        if ignored:  # what is ignored no more must be written, without a change to tell of it
+            parts = {
+                **parts,
+                "ignored": sorted((item.name or "", *sorted(item.pointers)) for item in ignored),
+            }
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
     def _start_shard(self, spec: ShardSpec, fingerprint: str) -> None:
