@@ -89,7 +89,7 @@ def test_a_probe_on_a_connection_that_stays(server: WebServer) -> None:
 
 def test_slow_requests_end() -> None:
     """What does not arrive in time is cut off, however steadily it drips, and its thread is free again."""
-    made = WebServer(Address("127.0.0.1", 0), application, limits=replace(LIMITS, read=0.3))
+    made = WebServer(Address("127.0.0.1", 0), application, limits=replace(LIMITS, read=2.0))
     made.prepare()
     thread = threading.Thread(target=made.serve)
     thread.start()
