@@ -25,11 +25,13 @@ from cheroot.server import HTTPConnection
 from cheroot.ssl import Adapter
 
 from reverser.quantities import Address
+from reverser.sparing import Sparing
 from webhooks.audit import CLIENT_NAMES
 from webhooks.http import RECEIVED
 from webhooks.tls import Certificates, names_of
 
 log = logging.getLogger(__name__)
+_failed_handshakes = Sparing(lines=3, seconds=60)
 
 MAX_HEADERS = 64 * 1024
 WATCH_SECONDS = 0.25
@@ -105,7 +107,9 @@ class Connection(HTTPConnection):
             sock.settimeout(patience)
             return time.monotonic() < self._greet_until
         except (OSError, ValueError) as error:
-            log.info("TLS handshake with %s failed: %s", self.remote_addr, getattr(error, "reason", error))
+            reason = getattr(error, "reason", error)
+            if _failed_handshakes.left((self.remote_addr, str(reason))):
+                log.info("TLS handshake with %s failed: %s", self.remote_addr, reason)
             return False
         self.greeted = True
         self.ssl_env = {"HTTPS": "on", CLIENT_NAMES: names_of(sock)}

@@ -21,6 +21,7 @@ import pytest
 from reverser.errors import SettingsInvalid
 from reverser.quantities import Address
 from reverser.sandbox.pki import Authority, KeyPair
+from reverser.sparing import Sparing
 from tests.auditevents import event_list
 from tests.webhooks.call import Memory
 from webhooks.audit import CLIENT_NAMES, AuditIngress
@@ -313,6 +314,22 @@ def test_a_handshake_that_drips_ends(files: Files, start: Start) -> None:
                     if not connection.recv(10):
                         break
         assert time.monotonic() < deadline
+
+
+def test_failed_handshakes_do_not_fill_the_log(
+    files: Files, start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A scanner, or a probe without TLS, is told of a few times a minute by address and reason."""
+    monkeypatch.setattr("webhooks.server._failed_handshakes", Sparing(lines=3, seconds=600))
+    caplog.set_level(logging.INFO, "webhooks.server")
+    listener = start(certificates=Certificates(files.folder, files.ca))
+    for _ in range(8):
+        with socket.create_connection(("127.0.0.1", listener.port), timeout=TIMEOUT) as connection:
+            connection.sendall(b"\xff" * 64)
+            with contextlib.suppress(ConnectionResetError):
+                while connection.recv(100):
+                    pass
+    assert len([record for record in caplog.records if "handshake" in record.message]) == 3
 
 
 def test_slow_body_is_cut_off(start: Start) -> None:
