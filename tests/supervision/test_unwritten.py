@@ -14,6 +14,7 @@ from reverser.errors import ReverserError, StoreUnavailable
 from reverser.sparing import Sparing
 
 
+@pytest.mark.django_db  # its connection, opened by whoever came before, is looked after
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [(OperationalError("no such column: x.y"), True), (StoreUnavailable("Redis cannot serve now"), False)],
