@@ -19,6 +19,7 @@ from tests.bench.report import Report
 SECTIONS = (
     "micro",
     "writer",
+    "latency",
     "pipeline",
     "mix",
     "sealing",
@@ -70,8 +71,8 @@ def _parse(argv: list[str]) -> tuple[Options, list[str], Path]:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
         description="Measure the product on this machine, beside floors of plain tools that are taken in the "
-        "same run. With KUBECONFIG set, pipeline, mix, sealing and fairness are measured on that cluster "
-        "instead of the sandbox, in namespaces that are removed afterwards.",
+        "same run. With KUBECONFIG set, latency, pipeline, mix, sealing and fairness are measured on that "
+        "cluster instead of the sandbox, in namespaces that are removed afterwards.",
     )
     parser.add_argument(
         "sections", nargs="*", metavar="SECTION", help=f"any of {', '.join(SECTIONS)}; all if none"

@@ -19,9 +19,9 @@ from reverser.kube.paths import resource_path
 from reverser.kube.sync import Kube
 from reverser.trust.sealing import SECRET_REGEX, find_sops
 from tests.bench.floor import measure_floor
-from tests.bench.installation import installation
+from tests.bench.installation import installation, settled
 from tests.bench.options import Options
-from tests.bench.pipeline import first_replay, settled
+from tests.bench.pipeline import first_replay
 from tests.bench.report import Report, timed
 from tests.e2e.workspace import Workspace
 

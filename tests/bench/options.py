@@ -19,8 +19,8 @@ class Options:
     """Changes a second of the live load."""
     seconds: float = 60.0
     """How long the live load lasts."""
-    samples: int = 30
-    """Single changes whose latency is taken."""
+    samples: int = 200
+    """Single changes in small targets whose latency is taken; a large one gets fewer."""
     secrets: int = 1_000
     branches: int = 50
     commits: int = 100_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import time
@@ -120,6 +121,5 @@ def timed() -> Iterator[Timed]:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which ``share`` (0..1) of the values lie."""
-    ordered = sorted(values)
-    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+    """The least value that at least ``share`` (0..1) of the values do not exceed: the nearest rank."""
+    return sorted(values)[max(math.ceil(len(values) * share) - 1, 0)]

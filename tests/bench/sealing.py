@@ -15,9 +15,8 @@ import orjson
 import pyrage
 
 from reverser.trust.sealing import SECRET_REGEX, find_sops
-from tests.bench.installation import installation
+from tests.bench.installation import WAIT_SECONDS, installation, settled
 from tests.bench.options import Options
-from tests.bench.pipeline import WAIT_SECONDS, settled
 from tests.bench.report import Report, timed
 from tests.e2e.operator import Operator
 from tests.e2e.workspace import Workspace, until

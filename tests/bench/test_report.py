@@ -30,9 +30,9 @@ def test_verdict(figure: Figure, verdict: str) -> None:
 
 
 def test_percentile() -> None:
-    """The value below which so many lie; of few values the highest share is the greatest."""
+    """The least value that so many do not exceed; of few values the highest share is the greatest."""
     values = [float(number) for number in range(1, 101)]
-    assert (percentile(values, 0.5), percentile(values, 0.99)) == (51.0, 100.0)
+    assert (percentile(values, 0.5), percentile(values, 0.99)) == (50.0, 99.0)
     assert percentile([3.0, 1.0, 2.0], 0.99) == 3.0
 
 
