@@ -67,7 +67,7 @@ class AdmissionIngress:
         review = {
             "apiVersion": "admission.k8s.io/v1",
             "kind": "AdmissionReview",
-            "response": {"uid": request["uid"], "allowed": True},
+            "response": {"uid": text(request.get("uid")), "allowed": True},
         }
         return answer(start_response, 200, orjson.dumps(review), content_type="application/json")
 
@@ -102,8 +102,8 @@ def _request(body: bytes) -> Mapping[str, Any]:
     except orjson.JSONDecodeError as error:
         raise BadBody("the body is not JSON; send an admission.k8s.io/v1 AdmissionReview") from error
     request = child(review, "request")
-    if not text(request.get("uid")):
-        raise BadBody("request.uid is missing; send an admission.k8s.io/v1 AdmissionReview")
+    if not request:
+        raise BadBody("request is missing; send an admission.k8s.io/v1 AdmissionReview")
     if review.get("kind") not in (None, "AdmissionReview") or review.get("apiVersion") not in (
         None,
         "admission.k8s.io/v1",

@@ -84,6 +84,14 @@ def test_what_is_not_recorded_is_allowed(changes: dict[str, Any]) -> None:
     assert memory.submitters == {}
 
 
+@pytest.mark.parametrize("uid", [None, "", 5])
+def test_review_without_a_uid(store: Store, uid: Any) -> None:
+    """H11: every review that can be read is allowed, also one that has no uid to echo."""
+    answer = ask(store, review(uid=uid))
+    assert answer.status == 200
+    assert orjson.loads(answer.body)["response"] == {"uid": "", "allowed": True}
+
+
 def test_generated_name() -> None:
     """T6: the key is the object's uid, so a generated name needs nothing."""
     memory = Memory()
