@@ -29,6 +29,7 @@ from .fields import load_mapping
 from .filework import DesiredDocument, would_change
 from .guards import SEAL_AGAIN, Exclusion, escape_text, fan_in_text, undeclared_text, unfit, untouchable_text
 from .identity import ObjectKey
+from .ignore import IGNORE_FILE
 from .inventory import DocumentRef, Inventory, locate
 from .kustomize.authoring import deletion_of
 from .kustomize.outside import is_outside
@@ -39,7 +40,10 @@ from .loading import YamlError
 from .moving import Home, home_of
 from .newdocuments import NewDocument, render_new, sort_key_of, split_by_sensitivity, subject_of
 from .placement.resolve import Placer, Registration, registration
+from .placement.room import has_bytes_left, is_full, sequels
 from .placement.safety import append_refusal, path_problem
+from .placement.templates import Subject
+from .roles import is_hidden
 from .sweeping import absent_documents
 from .tree import Tree
 
@@ -68,6 +72,8 @@ class Draft:
         self._new: list[tuple[str, int, Upsert]] = []
         self._moved: dict[int, DocumentRef] = {}
         self._written: set[tuple[str, int]] = set()
+        self._wanted: frozenset[str] = frozenset()
+        self._refusals: dict[tuple[str, bool, str, bool], tuple[SkipReason, str] | None] = {}
 
     def run(self, changes: Sequence[Change]) -> None:
         """Plan every change; of several upserts and deletes of one object the last counts."""
@@ -275,7 +281,7 @@ class Draft:
                 number, Outcome.UNCHANGED, path=deletion.path, code=SkipReason.ALREADY_ABSENT.value
             )
             return False
-        self.ledger.work(deletion.path).appended[""] = deletion.content
+        self.ledger.work(deletion.path).append("", deletion.content)
         self.ledger.own(number, deletion.path)
         self.ledger.merge(number, deletion.edits)
         self.ledger.note(number, Outcome.DELETED, path=deletion.path)
@@ -364,33 +370,66 @@ class Draft:
                 self.ledger.skip(number, SkipReason.INVALID_PATH, f"{place.path}: {problem}", place.path)
                 continue
             groups.setdefault(place.path, []).append(NewDocument(key, number, change, subject, place))
+        self._wanted = frozenset(groups)
         for path, members in sorted(groups.items()):
             self._create(path, members)
 
     def _create(self, path: str, members: list[NewDocument]) -> None:
-        record = self._inventory.files.get(path)
-        if record is None:
+        if path not in self._inventory.files:
             members, surplus = split_by_sensitivity(members)
             for member in surplus:
                 text = (
                     f"{path} is wanted by several objects of which one is encrypted; give each its own path"
                 )
                 self.ledger.skip(member.number, SkipReason.MIXED_SENSITIVITY, text, path)
-            registered = [registration(self._inventory, member.place, member.subject) for member in members]
-            if None in registered:
-                registered = [None] * len(members)
-            for member, found in zip(members, registered, strict=True):
-                if found is not None:
-                    self._register(member.number, found)
-                self._add(path, member, inherits=found is not None and found.supplies_namespace)
-            return
+        built = all(registration(self._inventory, member.place, member.subject) for member in members)
         for member in members:
-            refusal = append_refusal(self._inventory, path, member.subject)
-            if refusal is not None:
+            self._put(path, member, built=built)
+
+    def _put(self, wanted: str, member: NewDocument, *, built: bool) -> None:
+        """Write a new document into the file that it wants, or where that is full into one that follows."""
+        inventory, subject = self._inventory, member.subject
+        for path in sequels(wanted):
+            record, work = inventory.files.get(path), self.ledger.works.get(path)
+            if path != wanted and (path in self._wanted or is_full(record, work, inventory.limits)):
+                continue
+            if path != wanted and (problem := self._sequel_problem(path)):
+                text = f"{wanted} is full, and {path} cannot follow it: {problem}; split the file"
+                self.ledger.skip(member.number, SkipReason.LIMIT, text, wanted)
+                return
+            refusal = self._append_refusal(path, subject) if record is not None else None
+            if refusal is not None and path == wanted:
                 self.ledger.skip(member.number, refusal[0], refusal[1], path)
+                return
+            if refusal is not None or is_full(record, work, inventory.limits):
+                continue
+            place = replace(member.place, path=path)
+            found = registration(inventory, place, subject) if built and record is None else None
+            if record is not None:
+                inherits = bool(inventory.context.namespace(path)) and subject.namespaced
             else:
-                supplied = self._inventory.context.namespace(path)
-                self._add(path, member, inherits=bool(supplied) and member.subject.namespaced)
+                inherits = found is not None and found.supplies_namespace
+            rendered = self._rendered(path, member, inherits=inherits)
+            if rendered is None:
+                return
+            if not has_bytes_left(record, work, rendered, inventory.limits):
+                continue
+            if found is not None:
+                self._register(member.number, found)
+            note = member.place.note if path == wanted else f"{wanted} is full"
+            self._add(path, member, rendered, note=note)
+            return
+
+    def _sequel_problem(self, path: str) -> str:
+        if is_hidden(path, self._inventory.rules):
+            return f"{IGNORE_FILE} hides it"
+        return path_problem(self._inventory, path)
+
+    def _append_refusal(self, path: str, subject: Subject) -> tuple[SkipReason, str] | None:
+        asked = path, subject.namespaced, subject.namespace, subject.sensitive
+        if asked not in self._refusals:
+            self._refusals[asked] = append_refusal(self._inventory, path, subject)
+        return self._refusals[asked]
 
     def _register(self, number: int, found: Registration) -> None:
         kustomization = found.kustomization
@@ -398,19 +437,23 @@ class Draft:
         self.ledger.own(number, kustomization.path)
         self.registered.add(number)
 
-    def _add(self, path: str, member: NewDocument, *, inherits: bool) -> None:
+    def _rendered(self, path: str, member: NewDocument, *, inherits: bool) -> bytes | None:
         try:
-            rendered = render_new(member.change, self._policy.ignore_fields, inherits_namespace=inherits)
+            return render_new(member.change, self._policy.ignore_fields, inherits_namespace=inherits)
         except (YamlError, TypeError, ValueError) as error:
             self.ledger.skip(member.number, SkipReason.UNREADABLE_RESULT, str(error), path)
-            return
+            return None
+
+    def _add(self, path: str, member: NewDocument, rendered: bytes, *, note: str) -> None:
         work = self.ledger.work(path)
         if member.change.sensitive:
             work.whole = rendered
         else:
-            work.appended[member.key] = rendered
+            work.append(member.key, rendered)
+            self.ledger.grows(member.number, path, len(rendered))
         self.ledger.own(member.number, path)
         if member.number in self._moved:
             self._cut(member.number, self._moved[member.number])
-        place = member.place
-        self.ledger.note(member.number, Outcome.CREATED, path=path, rule=place.rule.value, message=place.note)
+        self.ledger.note(
+            member.number, Outcome.CREATED, path=path, rule=member.place.rule.value, message=note
+        )

@@ -15,9 +15,12 @@ from typing import Any
 from .editing import EditMode, EditResult, edit_body, edit_document
 from .emitter import render_document
 from .loading import YamlError
-from .splitting import Document, append_document, remove_document, split_documents
+from .splitting import Document, append_documents, remove_document, split_documents
 
 _SEPARATE_EDIT_BYTES = 32 * 1024
+
+OnEdit = Callable[[int, EditResult, int], None]
+"""Takes a document's number, the result of its edit, and by how many bytes it grew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,15 @@ class FileWork:
     edits: dict[int, DesiredDocument] = field(default_factory=dict)
     removals: set[int] = field(default_factory=set)
     appended: dict[str, bytes] = field(default_factory=dict)
+    appended_bytes: int = 0
     whole: bytes | None = None
 
-    def apply(self, on_edit: Callable[[int, EditResult], None]) -> bytes | None:
+    def append(self, key: str, rendered: bytes) -> None:
+        """One more document at the end, in the order of the keys."""
+        self.appended[key] = rendered
+        self.appended_bytes += len(rendered)
+
+    def apply(self, on_edit: OnEdit) -> bytes | None:
         """The file's new bytes, or None when no document is left. Every edit's result is reported."""
         data: bytes | None = self.original
         if self.whole is not None:
@@ -48,35 +57,31 @@ class FileWork:
         elif data is not None:
             data = self._edited(data, on_edit)
             data = self._without_removed(data)
-        for _key, rendered in sorted(self.appended.items()):
-            data = rendered if data is None else append_document(data, rendered)
-        return data
+        added = [rendered for _key, rendered in sorted(self.appended.items())]
+        return append_documents(data, added) if added else data
 
-    def _edited(self, data: bytes, on_edit: Callable[[int, EditResult], None]) -> bytes:
+    def _edited(self, data: bytes, on_edit: OnEdit) -> bytes:
         edits = {index: desired for index, desired in self.edits.items() if index not in self.removals}
         if not edits:
             return data
         if len(data) <= _SEPARATE_EDIT_BYTES or len(edits) == 1:
             for index, desired in sorted(edits.items()):
                 result = _edit(data, index, desired)
-                on_edit(index, result)
+                on_edit(index, result, len(result.data) - len(data))
                 data = result.data
             return data
         return self._edited_apart(data, edits, on_edit)
 
-    def _edited_apart(
-        self, data: bytes, edits: Mapping[int, DesiredDocument], on_edit: Callable[[int, EditResult], None]
-    ) -> bytes:
+    def _edited_apart(self, data: bytes, edits: Mapping[int, DesiredDocument], on_edit: OnEdit) -> bytes:
         pieces: list[bytes] = []
         position = 0
         for document in split_documents(data):
             desired = edits.get(document.index)
             if desired is None:
                 continue
-            result = edit_body(
-                document.body(data), desired.value, keep=desired.keep, optional=desired.optional
-            )
-            on_edit(document.index, result)
+            body = document.body(data)
+            result = edit_body(body, desired.value, keep=desired.keep, optional=desired.optional)
+            on_edit(document.index, result, len(result.data) - len(body))
             pieces += (data[position : document.start], result.data)
             position = document.end
         pieces.append(data[position:])

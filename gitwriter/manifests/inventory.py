@@ -334,6 +334,11 @@ class Inventory:
             and any(doc.is_krm for doc in record.facts.documents)
         )
 
+    def excess(self, path: str) -> int:
+        """By how many bytes a file is too long; 0 where it is not."""
+        record = self.files.get(path)
+        return max(record.entry.size - self.limits.file_bytes, 0) if record is not None else 0
+
     def kustomization_files(self) -> list[Kustomization]:
         """Every kustomization of the path and of its bases, also a second one in a folder, in path order."""
         found = {**self._kustomizations, **self.outside.kustomizations}

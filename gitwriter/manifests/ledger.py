@@ -6,6 +6,7 @@ Nothing is decided here and nothing is written but to memory; `apply` turns the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from .changes import Change, ChangeResult, Outcome, SkipReason
 from .editing import EditMode, EditResult
@@ -26,6 +27,8 @@ class Ledger:
         """After `apply`: the new bytes of the files that change, None for a removal."""
         self.results: dict[int, list[ChangeResult]] = {}
         self.owners: dict[str, set[int]] = {}
+        self.grown: dict[str, dict[int, int]] = {}
+        """By how many bytes each change makes each file longer."""
         self.unapplied: set[str] = set()
         """Kustomizations that could not take their edits."""
         self.works: dict[str, FileWork] = {}
@@ -56,6 +59,23 @@ class Ledger:
         """A change wants something of these files."""
         for path in paths:
             self.owners.setdefault(path, set()).add(number)
+
+    def grows(self, number: int, path: str, size: int) -> None:
+        """A change makes a file longer by so many bytes."""
+        grown = self.grown.setdefault(path, {})
+        grown[number] = grown.get(number, 0) + size
+
+    def surplus(self, path: str, excess: int) -> set[int]:
+        """The changes to leave out so that a file is shorter by ``excess`` bytes: those that add most. All
+        that want something of it where that is not enough.
+        """
+        found: set[int] = set()
+        for number, size in sorted(self.grown.get(path, {}).items(), key=lambda item: (-item[1], item[0])):
+            if excess <= 0 or size <= 0:
+                break
+            found.add(number)
+            excess -= size
+        return found if excess <= 0 else self.owners.get(path, set())
 
     def read(self, path: str) -> bytes:
         """The bytes of an indexed file before the batch, also of a base outside the path."""
@@ -91,7 +111,7 @@ class Ledger:
     def apply(self) -> None:
         """Make the files' new bytes; a file that vanishes leaves the kustomizations that list it."""
         for path, work in sorted(self.works.items()):
-            data = work.apply(lambda index, result, path=path: self._edited(path, index, result))  # type: ignore[misc]
+            data = work.apply(partial(self._edited, path))
             if data is None and work.original is not None:
                 for kustomization in self._inventory.context.listing(path):
                     if is_outside(kustomization.path):
@@ -112,8 +132,9 @@ class Ledger:
             elif data != original:
                 self.files[path] = data
 
-    def _edited(self, path: str, index: int, result: EditResult) -> None:
+    def _edited(self, path: str, index: int, result: EditResult, growth: int) -> None:
         for number in self._editors.get((path, index), ()):
+            self.grows(number, path, growth)
             if result.mode is EditMode.NO_CHANGE:
                 if number not in self.results:
                     self.note(number, Outcome.UNCHANGED, path=path)

@@ -9,7 +9,7 @@ belongs to one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import merge
@@ -164,7 +164,7 @@ def append_document(data: bytes, rendered: bytes) -> bytes:
     """
     if not data.removeprefix(_BOM).strip():
         return data[: len(data) - len(data.removeprefix(_BOM))] + rendered
-    crlf = b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n")
+    crlf = _is_crlf(data)
     newline = b"\r\n" if crlf else b"\n"
     addition = rendered.replace(b"\n", b"\r\n") if crlf else rendered
     documents = split_documents(data)
@@ -178,6 +178,28 @@ def append_document(data: bytes, rendered: bytes) -> bytes:
     ):
         return data + addition
     return data + b"---" + newline + addition
+
+
+def append_documents(data: bytes | None, rendered: Sequence[bytes]) -> bytes:
+    """The file, or a new one, with several documents behind its last one, in one pass.
+
+    ``rendered`` holds at least one document. Those after the first are each one node that ends in a newline,
+    so they follow without another look at the file.
+    """
+    data = rendered[0] if data is None else append_document(data, rendered[0])
+    if len(rendered) == 1:
+        return data
+    if not data.endswith(b"\n") or any(not text.endswith(b"\n") for text in rendered[1:]):
+        for text in rendered[1:]:
+            data = append_document(data, text)
+        return data
+    newline = b"\r\n" if _is_crlf(data) else b"\n"
+    rest = [text.replace(b"\n", newline) if newline != b"\n" else text for text in rendered[1:]]
+    return (b"---" + newline).join((data, *rest))
+
+
+def _is_crlf(data: bytes) -> bool:
+    return b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n")
 
 
 def _ended_with_newline(data: bytes, last: Document, newline: bytes) -> bytes:

@@ -163,9 +163,10 @@ class _Planner:
         unattributed: list[Issue] = []
         for issue in check(after):
             owners = draft.ledger.owners.get(issue.path, set())
-            code = (
-                SkipReason.LIMIT if issue.kind is IssueKind.LIMIT_EXCEEDED else SkipReason.UNREADABLE_RESULT
-            )
+            code = SkipReason.UNREADABLE_RESULT
+            if issue.kind is IssueKind.LIMIT_EXCEEDED:
+                code = SkipReason.LIMIT
+                owners = draft.ledger.surplus(issue.path, after.excess(issue.path)) if owners else owners
             if not owners:
                 unattributed.append(issue)
             for number in owners:
