@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 
 from gitwriter import metrics
 from gitwriter.attempt import Attempt
@@ -43,7 +42,6 @@ from reverser.config import Config
 from reverser.errors import LostRace, RemoteRejected, StalledError, TransientError
 from reverser.kinds.model import GitProvider
 from reverser.store import Store
-from reverser.store.branches import IDS_AT_ONCE
 from reverser.store.model import (
     AttachEntry,
     BranchKey,
@@ -51,7 +49,6 @@ from reverser.store.model import (
     Gate,
     OutcomeKind,
     Settlement,
-    Stored,
     TargetRef,
 )
 
@@ -120,9 +117,9 @@ class BranchWriter:
             except LostRace:
                 raise
             except TransientError as error:
-                return self._last_listed(), self._health.failed(error, self._store.time_ms())
+                return self._memory.last_listed, self._health.failed(error, self._store.time_ms())
             except StalledError as error:  # the API server refuses us: a permission is missing
-                return self._last_listed(), self._health.stalled(error, self._store.time_ms())
+                return self._memory.last_listed, self._health.stalled(error, self._store.time_ms())
             if step.held and self._edges.stopping() and time.monotonic() + step.held < patient_until:
                 time.sleep(step.held)
                 continue
@@ -155,41 +152,12 @@ class BranchWriter:
             else:
                 races = 0
 
-    def _read_entries(self) -> list[Stored]:
-        """The journal from its start; what this process read before is reused, what is settled is dropped."""
-        memory, branch = self._memory, self._branch
-        ids = page = self._store.entry_ids(branch)
-        while len(page) == IDS_AT_ONCE:
-            page = self._store.entry_ids(branch, page[-1])
-            ids = [*ids, *page]
-        alive = set(ids)
-        memory.listed = ids
-        known = [stored for stored in memory.entries if stored.id in alive]
-        # A store that failed over may hold again what was settled, in front of what is known: from there on
-        # the journal is read anew, or that would be written last.
-        same = takewhile(lambda pair: pair[0].id == pair[1], zip(known, ids, strict=False))
-        memory.entries = [stored for stored, _ in same]
-        # What is appended meanwhile is left to the next plan: giving the lease back makes the branch due for
-        # it.
-        while ids and (not memory.entries or memory.entries[-1].id != ids[-1]):
-            batch = self._store.read_entries(branch, self._last_read(), texts=False)
-            memory.entries.extend(batch)
-            if not batch or batch[-1].id not in alive:
-                break
-        local = _local_ms()
-        memory.first_seen = {stored.id: memory.first_seen.get(stored.id, local) for stored in memory.entries}
-        return memory.entries
-
-    def _last_listed(self) -> str:
-        return self._memory.listed[-1] if self._memory.listed else ""
-
-    def _last_read(self) -> str:
-        return self._memory.entries[-1].id if self._memory.entries else ""
-
     def _plan(self) -> _Step:
         """What may be written now; targets and provider are read here, at close and right before the push
         (J22)."""
-        entries = self._read_entries()
+        memory = self._memory
+        entries, local = memory.read_journal(self._store), _local_ms()
+        memory.first_seen = {stored.id: memory.first_seen.get(stored.id, local) for stored in entries}
         boundaries = self._store.read_boundaries(self._branch)
         targets = {stored.entry.target.uid: stored.entry.target for stored in entries}
         provider = self._edges.sources.provider(self._branch) if entries else None
@@ -203,14 +171,14 @@ class BranchWriter:
             settings=settings,
             buffer_limit=self._edges.config.branch_buffer_max_size,
             local_now_ms=_local_ms(),
-            first_seen_ms=self._memory.first_seen,
+            first_seen_ms=memory.first_seen,
             shutdown=self._edges.stopping(),
             withdrawn=self._store.withdrawn(requests) if requests else frozenset(),
         )
         certain = plan_with_certain_names(self._store, entries, look, now=now)
-        self._memory.entries, plan = certain.entries, certain.plan
+        memory.entries, plan = certain.entries, certain.plan
         closed_gates = {uid for uid, found in settings.items() if found.present and not found.gate_open}
-        memory, clock = self._memory, time.monotonic()
+        clock = time.monotonic()
         alive = {unit.boundary.id for unit in plan.closed}
         memory.offenders = {key: at for key, at in memory.offenders.items() if key in alive}
         waiting = {key for key, at in memory.offenders.items() if at > clock}

@@ -410,7 +410,7 @@ def test_an_idle_branch_is_not_looked_at_for_each_wake(world: World, monkeypatch
 
 def test_a_window_is_planned_on_the_whole_journal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """J13: ids and entries come in pages of their own sizes; a window misses none of them."""
-    monkeypatch.setattr("gitwriter.writer.IDS_AT_ONCE", 2)
+    monkeypatch.setattr("gitwriter.memory.IDS_AT_ONCE", 2)
     ids, entries = world.store.entry_ids, world.store.read_entries
     monkeypatch.setattr(Store, "entry_ids", lambda _, branch, after="": ids(branch, after, 2))
     monkeypatch.setattr(

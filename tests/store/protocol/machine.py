@@ -260,6 +260,14 @@ class Protocol(RuleBasedStateMachine):
             self.store.client.restore(key, ttl, value)
         self.requeue()
 
+    @precondition(lambda self: self.losing)
+    @rule(folder=FOLDERS, rounds=st.integers(1, 80))
+    def fail_over(self, folder: str, rounds: int) -> None:
+        """The last that was written had not reached the server that takes over."""
+        self.take_snapshot()
+        self.work(folder, rounds)
+        self.go_back()
+
     def requeue(self) -> None:
         """The controllers write their gates again, and say again which targets are gone."""
         for target in self.world.targets.values():

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
 
 from reverser.store import Store
 from tests.store.protocol.machine import PEOPLE, Protocol
+from tests.store.protocol.world import BRANCH
 
 
 def _walk(attack: Protocol, seed: int, steps: int) -> None:
@@ -53,7 +54,14 @@ def _walk(attack: Protocol, seed: int, steps: int) -> None:
         lambda: attack.history_is_compacted(folder()),
         attack.staging_is_lost,
     ]
-    losses = [lambda: attack.rewrite(rng.randrange(4)), attack.flush, attack.take_snapshot, attack.go_back]
+    losses = [
+        lambda: attack.rewrite(rng.randrange(4)),
+        attack.flush,
+        attack.take_snapshot,
+        attack.go_back,
+        lambda: attack.fail_over(folder(), rng.randrange(1, 80)),
+        lambda: attack.fail_over(folder(), rng.randrange(1, 80)),
+    ]
     losing = rng.random() < 0.3
     attack.begin(seed=seed, window_ms=rng.choice([0, 0, 5000]), losing=losing)
     # Some walks leave out what replays or refuses: there, every single write must be in the history.
@@ -132,5 +140,36 @@ def test_a_push_that_lands_after_its_window_was_refused(machine: type[Protocol])
     assert attack.world.remote.tip is None
     attack.late_push_lands(0)
     assert attack.world.remote.tip is not None
+    attack.settle_down()
+    attack.check_promises()
+
+
+def test_a_settlement_that_the_new_primary_lacks(machine: type[Protocol]):
+    """J13: what was settled is pending again, before what the process remembers, and is written first."""
+    attack = machine()
+    attack.begin(seed=1, window_ms=0, losing=True)
+    del attack.world.memories[1:]
+    attack.start_watcher("a")
+    attack.step_watcher(0, 30)
+    attack.start_writer(0)
+    attack.step_writer(0, 200)
+    attack.change("a", "x", False, "alice", False)
+    attack.change("a", "x", True, "bob", False)
+    attack.change("a", "x", False, "alice", False)
+    attack.step_watcher(0, 30)
+    waiting = [stored.id for stored in attack.store.read_entries(BRANCH)]
+    attack.take_snapshot()
+    attack.start_writer(0)
+    while len(attack.store.read_entries(BRANCH)) > 1:
+        attack.step_writer(0, 1)
+    attack.kill_writer(0)
+    attack.lose_branch_lease()
+    attack.start_writer(0)
+    attack.step_writer(0, 1)
+    attack.kill_writer(0)
+    assert [stored.id for stored in attack.world.memories[0].entries] == waiting[-1:]
+    attack.go_back()
+    assert [stored.id for stored in attack.store.read_entries(BRANCH)] == waiting
+    attack.lose_branch_lease()
     attack.settle_down()
     attack.check_promises()

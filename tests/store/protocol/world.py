@@ -6,6 +6,7 @@ import random
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
+from gitwriter.memory import BranchMemory
 from reverser.store import Store
 from reverser.store.model import (
     AttachEntry,
@@ -58,6 +59,8 @@ class World:
     """(target UID, object, revision) of every live event that was appended."""
     settled: dict[str, set[OutcomeKind]] = field(default_factory=dict)
     """By entry id, the outcomes that settlements gave it."""
+    memories: list[BranchMemory] = field(default_factory=lambda: [BranchMemory(BRANCH) for _ in range(2)])
+    """What each worker process remembers of the branch."""
     tokens: int = 0
     revision: int = 1
     """The clusters' newest resourceVersion."""

@@ -42,10 +42,11 @@ class _Built:
 
 
 class Writer:
-    """One run of ``write_branch``."""
+    """One run of ``write_branch``, by one of the processes, which remember what they read before."""
 
     def __init__(self, world: World, *, now_ahead_ms: int) -> None:
         self.world = world
+        self.memory = world.rng.choice(world.memories)
         self.store = world.store
         self.now_ahead_ms = now_ahead_ms
         self.fence = Fence("", 0)
@@ -68,9 +69,7 @@ class Writer:
             raise Stopped
 
     def run(self) -> Steps:
-        entries: list[Stored] = []
-        while page := self.store.read_entries(BRANCH, entries[-1].id if entries else "", 2000):
-            entries += page
+        entries = self.memory.read_journal(self.store, texts=True)
         yield
         boundaries = self.store.read_boundaries(BRANCH)
         yield
