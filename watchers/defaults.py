@@ -150,6 +150,18 @@ def _same_port(value: Any, port: Mapping[str, Any]) -> bool:
     return type(value) is int and value == port.get("port")
 
 
+def _singular(value: Any, names: Mapping[str, Any]) -> bool:
+    return bool(value == str(names.get("kind", "")).lower())
+
+
+def _list_kind(value: Any, names: Mapping[str, Any]) -> bool:
+    return bool(value == f"{names.get('kind', '')}List")
+
+
+def _always(_value: Any, _parent: Mapping[str, Any]) -> bool:
+    return True
+
+
 def _same_account(value: Any, spec: Mapping[str, Any]) -> bool:
     return isinstance(value, str) and value == spec.get("serviceAccountName")
 
@@ -163,13 +175,24 @@ _PROBE: Node = {
     "grpc": {"service": _is("")},
 }
 _FIELD_REF: Node = {"apiVersion": _is("v1")}
+_RESOURCE_REF: Node = {"divisor": _is("0")}
+_BLANK: Node = {WHOLE: Is(({},))}
+"""A structure that the server shows empty where nobody wrote it."""
 _CONTAINER: Node = {
     "terminationMessagePath": _is("/dev/termination-log"),
     "terminationMessagePolicy": _is("File"),
     "imagePullPolicy": Is(test=_pull_policy),
     "resources": _is({}),
     "ports": {"*": {"protocol": _is("TCP")}},
-    "env": {"*": {"valueFrom": {"fieldRef": _FIELD_REF}}},
+    "env": {
+        "*": {
+            "valueFrom": {
+                "fieldRef": _FIELD_REF,
+                "resourceFieldRef": _RESOURCE_REF,
+                "fileKeyRef": {"optional": _is(False)},
+            }
+        }
+    },
     "livenessProbe": _PROBE,
     "readinessProbe": _PROBE,
     "startupProbe": _PROBE,
@@ -179,19 +202,22 @@ _CONTAINER: Node = {
     },
 }
 _MODE = _is(420)
+_ITEMS: Node = {"*": {"fieldRef": _FIELD_REF, "resourceFieldRef": _RESOURCE_REF}}
 _SOURCES: Node = {
     "*": {
         "serviceAccountToken": {"expirationSeconds": _is(3600)},
-        "downwardAPI": {"items": {"*": {"fieldRef": _FIELD_REF}}},
+        "downwardAPI": {"items": _ITEMS},
     }
 }
+_CLAIM_SPEC: Node = {"volumeMode": _is("Filesystem"), "resources": _BLANK}
 _VOLUME: Node = {
     "configMap": {"defaultMode": _MODE},
     "secret": {"defaultMode": _MODE},
-    "downwardAPI": {"defaultMode": _MODE, "items": {"*": {"fieldRef": _FIELD_REF}}},
+    "downwardAPI": {"defaultMode": _MODE, "items": _ITEMS},
     "projected": {"defaultMode": _MODE, "sources": _SOURCES},
     "hostPath": {"type": _is("")},
     "iscsi": {"iscsiInterface": _is("default")},
+    "ephemeral": {"volumeClaimTemplate": {"metadata": _BLANK, "spec": _CLAIM_SPEC}},
 }
 _POD_SPEC: Node = {
     "restartPolicy": _is("Always"),
@@ -205,14 +231,13 @@ _POD_SPEC: Node = {
     "initContainers": {"*": _CONTAINER},
     "volumes": {"*": _VOLUME},
 }
-_TEMPLATE: Node = {"spec": _POD_SPEC}
-_CLAIM_SPEC: Node = {"volumeMode": _is("Filesystem")}
+_TEMPLATE: Node = {"metadata": _BLANK, "spec": _POD_SPEC}
 _CLAIMS: Node = {
     "*": {
         "apiVersion": _is("v1"),
         "kind": _is("PersistentVolumeClaim"),
         "spec": _CLAIM_SPEC,
-        "status": {"phase": _is("Pending")},
+        "status": {"phase": _is("Pending"), **_BLANK},
     }
 }
 _JOB_SPEC: Node = {
@@ -223,7 +248,10 @@ _JOB_SPEC: Node = {
     "suspend": _is(False),
     "podReplacementPolicy": _is("TerminatingOrFailed"),
     "manualSelector": _is(False),
-    "template": {"spec": {key: rule for key, rule in _POD_SPEC.items() if key != "restartPolicy"}},
+    "template": {
+        "metadata": _BLANK,
+        "spec": {key: rule for key, rule in _POD_SPEC.items() if key != "restartPolicy"},
+    },
 }
 _WEBHOOK: Node = {
     "failurePolicy": _is("Fail"),
@@ -235,6 +263,16 @@ _WEBHOOK: Node = {
     "rules": {"*": {"scope": _is("*")}},
     "clientConfig": {"service": {"port": _is(443)}},
 }
+_MATCH: Node = {
+    "matchPolicy": _is("Equivalent"),
+    "namespaceSelector": _is({}),
+    "objectSelector": _is({}),
+    "resourceRules": {"*": {"scope": _is("*")}},
+    "excludeResourceRules": {"*": {"scope": _is("*")}},
+}
+_POLICY: Node = {"spec": {"failurePolicy": _is("Fail"), "matchConstraints": _MATCH}}
+_POLICY_BINDING: Node = {"spec": {"matchResources": _MATCH}}
+_RULES: Node = {"rules": _is(None)}
 _PATHS: Node = {"*": {"pathType": _is("ImplementationSpecific")}}
 
 _PERCENT = {"type": "Percent", "value": 100, "periodSeconds": 15}
@@ -293,7 +331,10 @@ _BUILTIN: dict[tuple[str, str], Node] = {
             "suspend": _is(False),
             "successfulJobsHistoryLimit": _is(3),
             "failedJobsHistoryLimit": _is(1),
-            "jobTemplate": {"spec": {key: r for key, r in _JOB_SPEC.items() if key not in {"suspend"}}},
+            "jobTemplate": {
+                "metadata": _BLANK,
+                "spec": {key: r for key, r in _JOB_SPEC.items() if key not in {"suspend"}},
+            },
         }
     },
     ("", "Service"): {
@@ -316,9 +357,13 @@ _BUILTIN: dict[tuple[str, str], Node] = {
         }
     },
     ("", "Secret"): {"type": _is("Opaque")},
-    ("", "Namespace"): {"spec": {"finalizers": _is(["kubernetes"])}},
+    ("", "Namespace"): {
+        "metadata": {"labels": {"kubernetes.io/metadata.name": Is(test=_always)}},
+        "spec": {"finalizers": _is(["kubernetes"])},
+    },
     ("networking.k8s.io", "NetworkPolicy"): {
         "spec": {
+            "podSelector": _BLANK,
             "policyTypes": Is(test=_policy_types),
             "ingress": {"*": {"ports": {"*": {"protocol": _is("TCP")}}}},
             "egress": {"*": {"ports": {"*": {"protocol": _is("TCP")}}}},
@@ -361,6 +406,9 @@ _BUILTIN: dict[tuple[str, str], Node] = {
         "preemptionPolicy": _is("PreemptLowerPriority"),
         "globalDefault": _is(False),
     },
+    ("networking.k8s.io", "IngressClass"): {"spec": {"parameters": {"scope": _is("Cluster")}}},
+    ("rbac.authorization.k8s.io", "Role"): _RULES,
+    ("rbac.authorization.k8s.io", "ClusterRole"): _RULES,
     ("rbac.authorization.k8s.io", "RoleBinding"): {
         "roleRef": {"apiGroup": _is("rbac.authorization.k8s.io")},
         "subjects": {"*": {"apiGroup": _is("rbac.authorization.k8s.io")}},
@@ -371,7 +419,19 @@ _BUILTIN: dict[tuple[str, str], Node] = {
     },
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): {"webhooks": {"*": _WEBHOOK}},
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): {"webhooks": {"*": _WEBHOOK}},
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _POLICY,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _POLICY,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    ("apiregistration.k8s.io", "APIService"): {"spec": {"service": {"port": _is(443)}}},
     ("apiextensions.k8s.io", "CustomResourceDefinition"): {
-        "spec": {"conversion": {"strategy": _is("None")}, "preserveUnknownFields": _is(False)}
+        "spec": {
+            "names": {"singular": Is(test=_singular), "listKind": Is(test=_list_kind)},
+            "conversion": {
+                "strategy": _is("None"),
+                "webhook": {"clientConfig": {"service": {"port": _is(443)}}},
+            },
+            "preserveUnknownFields": _is(False),
+        }
     },
 }

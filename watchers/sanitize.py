@@ -108,6 +108,9 @@ def _without_blank_times(result: Obj) -> None:
         if isinstance(inner, Mapping) and _has_blank_time(inner):
             _own(result, path)["metadata"] = _without_time(inner["metadata"])
             _drop_empty_metadata(_own(result, path))
+        volumes = _volumes(inner)
+        if volumes is not None and any(_has_blank_time(_claim_of(volume)) for volume in volumes):
+            _own(result, (*path, "spec"))["volumes"] = [_without_claim_time(volume) for volume in volumes]
     spec = result.get("spec")
     claims = spec.get("volumeClaimTemplates") if isinstance(spec, Mapping) else None
     if isinstance(claims, list) and any(isinstance(c, Mapping) and _has_blank_time(c) for c in claims):
@@ -117,6 +120,27 @@ def _without_blank_times(result: Obj) -> None:
             else c
             for c in claims
         ]
+
+
+def _volumes(template: Any) -> list[Any] | None:
+    spec = template.get("spec") if isinstance(template, Mapping) else None
+    volumes = spec.get("volumes") if isinstance(spec, Mapping) else None
+    return volumes if isinstance(volumes, list) else None
+
+
+def _claim_of(volume: Any) -> Mapping[str, Any]:
+    ephemeral = volume.get("ephemeral") if isinstance(volume, Mapping) else None
+    claim = ephemeral.get("volumeClaimTemplate") if isinstance(ephemeral, Mapping) else None
+    return claim if isinstance(claim, Mapping) else {}
+
+
+def _without_claim_time(volume: Any) -> Any:
+    claim = dict(_claim_of(volume))
+    if not _has_blank_time(claim):
+        return volume
+    claim["metadata"] = _without_time(claim["metadata"])
+    _drop_empty_metadata(claim)
+    return {**volume, "ephemeral": {**volume["ephemeral"], "volumeClaimTemplate": claim}}
 
 
 def _has_blank_time(inner: Mapping[str, Any]) -> bool:

@@ -42,8 +42,8 @@ def default_pod_spec(spec: Object, *, pod: bool = False) -> None:
         _tolerations(spec)
     for group in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(group) or ():
-            _container(container)
-    if spec.get("hostNetwork"):
+            _container(container, pod=pod)
+    if pod and spec.get("hostNetwork"):
         for group in ("initContainers", "containers"):
             for container in spec.get(group) or ():
                 for port in container.get("ports") or ():
@@ -80,7 +80,7 @@ def image_pull_policy(image: str) -> str:
     return "Always" if tag in _PULL_ALWAYS_TAGS else "IfNotPresent"
 
 
-def _container(container: Object) -> None:
+def _container(container: Object, *, pod: bool) -> None:
     for port in container.get("ports") or ():
         set_default(port, "protocol", "TCP")
     for variable in container.get("env") or ():
@@ -91,9 +91,9 @@ def _container(container: Object) -> None:
             set_default(source["resourceFieldRef"], "divisor", "0")
         if source.get("fileKeyRef"):
             set_default(source["fileKeyRef"], "optional", False)
-    # A resource with a limit and no request is requested at its limit.
+    # A resource with a limit and no request is requested at its limit, in a Pod but not in a template of one.
     resources = container.get("resources") or {}
-    if resources.get("limits"):
+    if pod and resources.get("limits"):
         requests = resources.setdefault("requests", {}) or {}
         resources["requests"] = {**resources["limits"], **requests}
     container["resources"] = resources

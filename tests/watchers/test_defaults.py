@@ -144,5 +144,5 @@ def test_lists_that_the_server_fills_in() -> None:
     both = {"policyTypes": ["Ingress", "Egress"]}
     assert optional_pointers({"spec": {**both, "egress": [{}]}}, table) == ("/spec/policyTypes",)
     assert optional_pointers({"spec": both}, table) == ()
-    one = {"podSelector": {}, "policyTypes": ["Ingress"]}
+    one = {"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Ingress"]}
     assert optional_pointers({"spec": one}, table) == ("/spec/policyTypes",)

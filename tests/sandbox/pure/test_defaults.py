@@ -182,12 +182,31 @@ def test_pod_details() -> None:
         "failureThreshold": 3,
     }
     assert pod["containers"][0]["env"][0]["valueFrom"]["fieldRef"]["apiVersion"] == "v1"
-    assert pod["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
+    assert pod["containers"][0]["resources"]["requests"] == {"cpu": "500m"}
     assert pod["volumes"] == [
         {"name": "a", "emptyDir": {}},
         {"name": "b", "secret": {"secretName": "s", "defaultMode": 420}},
         {"name": "h", "hostPath": {"path": "/", "type": ""}},
     ]
+
+
+def test_what_only_a_pod_gets() -> None:
+    """Requests at the limits, and host ports on the host's network: in a Pod, not in a template of one."""
+    container = {
+        "name": "c",
+        "image": "i:1",
+        "ports": [{"containerPort": 80}],
+        "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}},
+    }
+    body = {"hostNetwork": True, "containers": [container]}
+    (own,) = spec("", "Pod", {"spec": body})["containers"]
+    assert own["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
+    assert own["ports"][0]["hostPort"] == 80
+    (other,) = spec("apps", "Deployment", {"spec": {"template": {"spec": body}}})["template"]["spec"][
+        "containers"
+    ]
+    assert other["resources"]["requests"] == {"cpu": "500m"}
+    assert "hostPort" not in other["ports"][0]
 
 
 def service(allocator: SequentialAllocator | None = None, old: Any = None, **fields: Any) -> dict[str, Any]:
