@@ -229,6 +229,28 @@ def test_names_are_names_whatever_they_look_like(cluster: Path) -> None:
     assert claim["spec"]["storageClassName"] == "10"
 
 
+@pytest.mark.parametrize(("release", "name"), [("123", "r-123"), ("1x", "r-1x"), ("x" * 53, "x" * 40)])
+def test_any_name_of_a_release_makes_names_of_objects(release: str, name: str, cluster: Path) -> None:
+    """Helm takes a name that begins with a digit, or is all digits, or is long; a Service does not."""
+    text = helm({"attribution": {"enabled": True}}, name=release)
+    manifests = parsed(text)
+    check_references(manifests)
+    assert {f"{name}-admission", f"{name}-audit", name} <= set(by_kind(manifests, "Service"))
+    for kind, names in (("Service", by_kind(manifests, "Service")), ("ConfigMap", {f"{name}-settings": ""})):
+        for each in names:
+            labels = by_kind(manifests, kind)[each]["metadata"]["labels"]
+            assert labels["app.kubernetes.io/instance"] == release
+    kubectl("apply", "--dry-run=server", "--server-side", "-f", "-", stdin=text, kubeconfig=cluster)
+
+
+def test_environment_of_ones_own_reaches_every_container() -> None:
+    """What the connection to a database needs (`PGSSLMODE`, say) is there when its tables are made, too."""
+    mine = {"name": "PGSSLMODE", "value": "require"}
+    for template in pods(parsed(helm({**REPLICATED, "extraEnv": [mine]}))).values():
+        for container in [*template["spec"].get("initContainers", ()), *template["spec"]["containers"]]:
+            assert mine in container["env"], container["name"]
+
+
 def test_the_schema_knows_every_setting() -> None:
     """`settings` takes each setting that the chart does not set itself, and nothing else."""
     schema = json.loads((CHART / "values.schema.json").read_text())

@@ -1,5 +1,8 @@
+{{- /* Names of Services begin with a letter; a release's need not. */ -}}
 {{- define "reverser.name" -}}
-{{- .Release.Name | replace "." "-" | trunc 40 | trimSuffix "-" -}}
+{{- $name := .Release.Name | replace "." "-" -}}
+{{- if regexMatch "^[0-9]" $name }}{{ $name = printf "r-%s" $name }}{{ end -}}
+{{- $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "reverser.serviceAccount" -}}
@@ -12,14 +15,14 @@
 
 {{- define "reverser.labels" -}}
 app.kubernetes.io/name: gitops-reverser
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "reverser.selector" -}}
 app.kubernetes.io/name: gitops-reverser
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "reverser.auditSecret" -}}
@@ -127,6 +130,10 @@ spec:
       envFrom:
         - configMapRef:
             name: {{ include "reverser.name" $root }}-settings
+      {{- with $values.extraEnv }}
+      env:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       resources:
         requests: {cpu: 10m, memory: 128Mi}
         limits: {memory: 512Mi}
