@@ -1,26 +1,21 @@
-"""When a branch is tried again, and what is tried then: cooldown, back-off, isolation, gates."""
+"""When a branch is tried again, and what is tried then: cooldown, back-off, gates, rescans."""
 
 from __future__ import annotations
 
 import dataclasses
 import subprocess
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gitwriter.attempt import Attempt
 from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
 from gitwriter.base import Base
-from gitwriter.git.pushing import PushResult
-from gitwriter.git.repository import BareRepository
 from gitwriter.health import BLOCKED_RECHECK_SECONDS
 from gitwriter.windows import Unit
 from gitwriter.writer import CLOSED_GATE_RECHECK_MS, PUSH_COOLDOWN_MS
 from reverser.config import load_config
-from reverser.errors import RemoteRejected, RemoteUnavailable
 from reverser.store import Store, keys
 from reverser.store.model import AttachEntry, Gate, OutcomeKind
 
@@ -98,68 +93,6 @@ def test_the_pause_grows_with_failures_in_a_row_only(world: World, monkeypatch: 
         world.write()
         assert world.pending() == 0
     assert seen == [0, 1, 0, 1]
-
-
-@pytest.mark.parametrize(("first", "pushes", "left"), [("bad", 1 + 3, 7), ("good", 1 + 1 + 6, 6)])
-def test_a_remote_that_refuses_everything_is_not_asked_for_each_window(
-    world: World, tmp_path: Path, first: str, pushes: int, left: int
-) -> None:
-    """J18: three windows refused and none passed is the remote's answer; where one passed, each is tried."""
-    log = tmp_path / "log"
-    hook(
-        world,
-        f"echo push >> {log}\nread old new ref\n"
-        "git diff-tree -r --name-only --root $old $new 2>/dev/null | grep -q bad && exit 1\n"
-        "git ls-tree -r --name-only $new | grep -q bad && exit 1\nexit 0",
-    )
-    for number, name in enumerate([first, *["bad"] * 6]):
-        world.second_target(f"folder{number}").event(name, "1")
-    shutdown_write(world)
-    assert len(log.read_text().splitlines()) == pushes
-    assert world.pending() == left
-
-
-def test_a_remote_that_refuses_for_days_leaves_no_pile_of_pushes(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """J15: what it has answered with a refusal cannot arrive any more; an hour later it is forgotten, and
-    what it never answered is not.
-    """
-    hook(world, "exit 1")
-    world.event("a", "1")
-
-    def told() -> list[bool]:
-        """Of each push that is remembered, whether its refusal was heard."""
-        restart(world)
-        shutdown_write(world)
-        return [bool(intent.refused_ms) for intent in world.store.read_intents(world.branch)]
-
-    assert [told(), told()] == [[True], [True, True]]
-    push = BareRepository.push
-
-    def unanswered(*args: Any, **more: Any) -> PushResult:
-        with pytest.raises(RemoteRejected):
-            push(*args, **more)
-        raise RemoteUnavailable("the answer was lost")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(BareRepository, "push", unanswered)
-        assert told() == [True, True, False]
-    with monkeypatch.context() as patch:
-        patch.setattr(world.store, "note_refusal", partial(world.store.note_refusal, kept_s=0))
-        assert told() == [False]
-    (world.repository / "hooks" / "pre-receive").unlink()
-    assert told() == []
-    assert (world.pending(), len(world.git.log())) == (0, 1)
-
-
-def test_a_refused_window_holds_what_follows_on_its_folder(world: World) -> None:
-    """J17: the next window of the folder would be built without it, so it waits, too."""
-    hook(world, "read old new ref\ngit ls-tree -r --name-only $new | grep -q bad && exit 1\nexit 0")
-    world.event("bad", "1", author="alice")
-    world.event("good", "1", author="bob")
-    shutdown_write(world)
-    assert (world.git.tip(), world.pending()) == ("", 2)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -331,65 +264,6 @@ def test_pauses_double_up_to_their_bound() -> None:
     assert transient_delay(9, jitter=0.5, asked=1.0) == 60
     assert [stalled_delay(tried) for tried in (0, 1, 4, 5, 1000)] == [15, 30, 240, 300, 300]
     assert [rescan_delay(tried) for tried in (0, 1, 4, 5, 1000)] == [10, 20, 160, 300, 300]
-
-
-def test_an_offender_that_passes_clears_the_branch(world: World) -> None:
-    """J18: health is told once nothing is refused any more, in the same run."""
-    hook(world, "exit 1")
-    world.event("a", "1")
-    shutdown_write(world)
-    memory = world.memory
-    memory.offenders = dict.fromkeys(memory.offenders, 0.0)
-    hook(world, "exit 0")
-    world.write()
-    health = world.store.read_branch_health(world.branch)
-    assert health is not None and health.ok
-    assert memory.refusals == 0
-
-
-def test_offenders_that_pass_one_by_one_clear_the_branch(world: World) -> None:
-    """J18: a remote that takes no two commits at once refuses nothing that is left."""
-    hook(world, "exit 1")
-    world.event("a", "1", author="alice")
-    world.event("b", "1", author="bob")
-    shutdown_write(world)
-    memory = world.memory
-    assert len(memory.offenders) == 1, "the second waits behind the first"
-    memory.offenders = dict.fromkeys(memory.offenders, 0.0)
-    zeros = "0" * 40
-    hook(
-        world,
-        f'read old new ref; [ "$(git rev-list --count "$new" $([ $old = {zeros} ] || echo ^$old))" = 1 ]',
-    )
-    shutdown_write(world)
-    assert (len(world.subjects()), world.pending(), memory.offenders) == (2, 0, {})
-    health = world.store.read_branch_health(world.branch)
-    assert health is not None and health.ok
-
-
-@pytest.mark.parametrize("reason", ["RepositoryChanged", "Succeeded"])
-def test_an_offender_that_is_retired_clears_the_branch(world: World, tmp_path: Path, reason: str) -> None:
-    """J18, J22: what nobody will push any more is no reason to say that pushes are refused."""
-    hook(world, "exit 1")
-    world.event("a", "1")
-    shutdown_write(world)
-    memory = world.memory
-    memory.offenders = dict.fromkeys(memory.offenders, 0.0)
-    if reason == "RepositoryChanged":
-        other = tmp_path / "other.git"
-        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(other)], check=True)
-        world.cluster.objects[f"{PREFIX}/gitproviders/gp"]["spec"]["url"] = f"file://{other}"
-        del world.cluster.objects[f"{PREFIX}/gittargets/gt"]
-    else:
-        hook(world, "exit 0")
-        world.succeed("t2")
-        world.sweep({"new": "1"})
-    shutdown_write(world)
-    assert world.pending() == 0
-    retired = [item for item in outcomes(world) if item.reason == reason]
-    assert [item.kind for item in retired] == [OutcomeKind.RETIRED]
-    health = world.store.read_branch_health(world.branch)
-    assert health is not None and health.ok
 
 
 def test_an_idle_branch_is_not_looked_at_for_each_wake(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,9 +156,14 @@ def local_style(node: Node, source: Source, style: DocumentStyle) -> DocumentSty
         if gap > 2:
             habits.steps[gap] += 1
             habits.gaps[gap] += 1
-    step = next(iter(habits.steps)) if len(habits.steps) == 1 else style.step
-    dash = next(iter(habits.dashes)) if len(habits.dashes) == 1 else style.dash
-    gap = next(iter(habits.gaps)) if len(habits.gaps) == 1 else style.gap
-    if (step, dash, gap) == (style.step, style.dash, style.gap):
-        return style
-    return replace(style, step=step, dash=dash, gap=gap)
+    agreed = replace(
+        style,
+        step=_agreed(habits.steps, style.step),
+        dash=_agreed(habits.dashes, style.dash),
+        gap=_agreed(habits.gaps, style.gap),
+    )
+    return style if agreed == style else agreed
+
+
+def _agreed(counted: Counter[int], otherwise: int) -> int:
+    return next(iter(counted)) if len(counted) == 1 else otherwise
