@@ -18,10 +18,11 @@ from .facts import DocumentClass, IndexCache
 from .gate import check, diagnostics
 from .guards import untouchable_text
 from .hiding import ignore_lines
-from .inventory import DocumentRef, Inventory
+from .inventory import Inventory
 from .issues import Diagnostic, Issue, refusal_reason
 from .kustomize.outside import is_outside
 from .limits import DEFAULT_LIMITS, Limits
+from .records import DocumentRef
 from .remarks import remarks
 from .roles import Role
 from .sweeping import absent_documents

@@ -17,9 +17,10 @@ from enum import StrEnum
 from .facts import IndexCache
 from .gate import check
 from .guards import untouchable_text
-from .inventory import DocumentRef, Inventory, outside_documents
+from .inventory import Inventory, outside_documents
 from .issues import Issue, IssueKind
 from .kustomize.outside import is_outside
+from .records import DocumentRef
 from .roles import Role
 from .tree import Tree, TreeEntry
 

@@ -30,7 +30,7 @@ from .filework import DesiredDocument, would_change
 from .guards import SEAL_AGAIN, Exclusion, escape_text, fan_in_text, undeclared_text, unfit, untouchable_text
 from .identity import ObjectKey
 from .ignore import IGNORE_FILE
-from .inventory import DocumentRef, Inventory, locate
+from .inventory import Inventory, locate
 from .kustomize.authoring import deletion_of
 from .kustomize.outside import is_outside
 from .kustomize.removing import orphaned_entries
@@ -43,6 +43,7 @@ from .placement.resolve import Placer, Registration, registration
 from .placement.room import has_bytes_left, is_full, sequels
 from .placement.safety import append_refusal, path_problem
 from .placement.templates import Subject
+from .records import DocumentRef
 from .roles import is_hidden
 from .sweeping import absent_documents
 from .tree import Tree

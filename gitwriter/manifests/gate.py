@@ -12,9 +12,10 @@ from .facts import DocumentClass, DocumentFact, FileFacts
 from .guards import untouchable_text
 from .identity import NameKey
 from .ignore import IGNORE_FILE
-from .inventory import DocumentRef, FileRecord, Inventory
+from .inventory import Inventory
 from .issues import Diagnostic, Issue, IssueKind, Level, sort_issues
 from .kustomize.remedies import remedy
+from .records import DocumentRef, FileRecord
 from .roles import SEALED_SUFFIXES, Role
 
 _REMEDY = f"remove it or list it in {IGNORE_FILE}"

@@ -15,7 +15,7 @@ from .changes import SkipReason, Upsert
 from .editing import NOT_EDITABLE
 from .emitter import check_writable
 from .facts import DocumentFact, read_facts
-from .inventory import DocumentRef
+from .records import DocumentRef
 
 SEAL_AGAIN = "the encrypted text has to be sent again"
 

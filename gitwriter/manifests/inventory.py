@@ -9,7 +9,6 @@ kustomization re-indexes nothing. An inventory is never changed in place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from .facts import DocumentFact, FileFacts, IndexCache, read_facts
 from .identity import NameKey, ObjectKey, is_known_cluster_scoped
@@ -18,31 +17,14 @@ from .kustomize.context import KustomizeContext, build_context, resolve_entry
 from .kustomize.model import Kustomization, parse_kustomization
 from .kustomize.outside import Outside, read_outside
 from .limits import CONTEXT_LIMITS, DEFAULT_LIMITS, Limits
-from .placement.habits import Habits
+from .placement.habits import Habit, Habits, TypeKey
+from .records import DocumentRef, FileRecord, namespace_of
 from .roles import Role, role_of
 from .tree import MODE_FILE, MODE_SUBMODULE, MODE_SYMLINK, RepositoryTree, Tree, TreeEntry, blob_id
 
 Reader = Callable[[str], bytes]
 
 _READ_ROLES = frozenset({Role.MANIFEST, Role.KUSTOMIZATION})
-
-
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """One entry with its role; `facts` only for files that are read, `oversize` for those too big to be."""
-
-    entry: TreeEntry
-    role: Role
-    facts: FileFacts | None = None
-    oversize: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentRef:
-    """Where a document stands."""
-
-    path: str
-    fact: DocumentFact
 
 
 class Inventory:
@@ -68,7 +50,7 @@ class Inventory:
         self._by_type: dict[tuple[str, str], frozenset[NameKey]] = {}
         self._repeated: frozenset[NameKey] = frozenset()
         self._derived: dict[object, object] = {}
-        self.habits = Habits()
+        self._habits = Habits()
 
     @classmethod
     def scan(
@@ -156,13 +138,11 @@ class Inventory:
 
     def effective_namespace(self, ref: DocumentRef) -> str:
         """The namespace a document ends up in: the outermost kustomization's, else its own, else empty."""
-        return self.namespace_of(ref.path, ref.fact)
+        return namespace_of(self.context, ref.path, ref.fact)
 
-    def namespace_of(self, path: str, fact: DocumentFact) -> str:
-        """As `effective_namespace`, for a document of a file."""
-        if is_known_cluster_scoped(fact.group, fact.kind):
-            return ""
-        return self.context.namespace(path) or fact.namespace
+    def habit(self, key: TypeKey, namespace: str | None) -> Habit:
+        """The habit of a type in a namespace, or everywhere with None. Read it before the next question."""
+        return self._habits.of(self.files, self.context, key, namespace)
 
     def is_ambiguous(self, ref: DocumentRef) -> bool:
         """True when several kustomizations put a document into different namespaces."""
@@ -196,14 +176,14 @@ class Inventory:
         other._by_name = dict(self._by_name)
         other._by_type = dict(self._by_type)
         other._repeated = self._repeated
-        other.habits = self.habits
+        other._habits = self._habits
         return other
 
     def _reset(self) -> None:
         blank = Inventory(cache=self._cache, limits=self.limits)
         blank.rules = self.rules
         blank._repository = self._repository
-        blank.habits = self.habits
+        blank._habits = self._habits
         for name, value in vars(blank).items():
             setattr(self, name, value)
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from .changes import Change, ChangeResult, Delete, KeptDocument, Outcome, SkipReason, Sweep, WritePlan
-from .inventory import DocumentRef, Inventory, locate
+from .inventory import Inventory, locate
 from .kustomize.authoring import deletion_of
 from .kustomize.outside import is_outside
+from .records import DocumentRef
 from .sweeping import absent_documents
 
 

@@ -11,10 +11,11 @@ from functools import partial
 from .changes import Change, ChangeResult, Outcome, SkipReason
 from .editing import EditMode, EditResult
 from .filework import DesiredDocument, FileWork
-from .inventory import DocumentRef, Inventory
+from .inventory import Inventory
 from .kustomize.edits import KustomizationEdits
 from .kustomize.outside import is_outside
 from .kustomize.removing import patch_documents
+from .records import DocumentRef
 from .tree import Tree
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from .inventory import DocumentRef, Inventory
+from .inventory import Inventory
+from .records import DocumentRef
 
 
 class Home(StrEnum):

@@ -16,7 +16,8 @@ from reverser.kinds.sensitive import is_sensitive
 
 from .bootstrap import SOPS_RULES
 from .changes import Policy
-from .inventory import DocumentRef, Inventory
+from .inventory import Inventory
+from .records import DocumentRef
 from .tree import Tree
 
 _SHOWN = 5

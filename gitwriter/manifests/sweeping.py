@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .changes import Sweep
-from .inventory import DocumentRef, Inventory
+from .inventory import Inventory
+from .records import DocumentRef
 
 
 def absent_documents(inventory: Inventory, sweep: Sweep) -> Iterator[DocumentRef]:

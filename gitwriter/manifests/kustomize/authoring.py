@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..emitter import render_document
-from ..inventory import DocumentRef, Inventory
+from ..inventory import Inventory
 from ..placement.names import escape_segment, safe_path
+from ..records import DocumentRef
 from .edits import KustomizationEdits
 from .images import Image, trace
 from .model import Kustomization

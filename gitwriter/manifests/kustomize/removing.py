@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..facts import DocumentFact
-from ..inventory import DocumentRef, Inventory
+from ..inventory import Inventory
+from ..records import DocumentRef
 from .context import resolve_entry
 from .edits import KustomizationEdits
 from .images import is_scaled

@@ -17,8 +17,9 @@ from .. import fields, tokens
 from ..changes import SkipReason
 from ..editing import equal_as_kubernetes
 from ..editing.target import effective_target
-from ..inventory import DocumentRef, Inventory
+from ..inventory import Inventory
 from ..loading import YamlError, load_document
+from ..records import DocumentRef
 from .authoring import AuthoredEntries, overlay_of
 from .builds import build, find_rendered
 from .edits import KustomizationEdits

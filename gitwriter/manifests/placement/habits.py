@@ -12,13 +12,12 @@ import threading
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from ..facts import DocumentFact
+from ..kustomize.context import KustomizeContext
+from ..records import FileRecord, namespace_of
 from ..roles import SEALED_SUFFIXES, Role
-
-if TYPE_CHECKING:
-    from ..facts import DocumentFact
-    from ..inventory import FileRecord, Inventory
 
 Around = tuple[str, str]
 """What stands before and after a name."""
@@ -100,19 +99,23 @@ class Habits:
         self._lock = threading.Lock()
         self._files: Mapping[str, FileRecord] = {}
         self._frames: dict[str, Hashable] = {}
-        self._asked: Inventory | None = None
         self._cells: dict[str, tuple[_Cell, ...]] = {}
         self._habits: dict[tuple[TypeKey, str | None], Habit] = {}
 
-    def of(self, inventory: Inventory, key: TypeKey, namespace: str | None) -> Habit:
-        """The habit of a type in a namespace, or everywhere with None. Read it before the next question."""
+    def of(
+        self, files: Mapping[str, FileRecord], context: KustomizeContext, key: TypeKey, namespace: str | None
+    ) -> Habit:
+        """The habit of a type in a namespace, or everywhere with None. Read it before the next question.
+
+        ``files`` is one inventory's own mapping; another inventory asks with another.
+        """
         with self._lock:
-            if self._asked is not inventory:
-                self._follow(inventory)
+            if self._files is not files:
+                self._follow(files, context)
             return self._habits.get((key, namespace), NO_HABIT)
 
-    def _follow(self, inventory: Inventory) -> None:
-        before, after, context = self._files, inventory.files, inventory.context
+    def _follow(self, after: Mapping[str, FileRecord], context: KustomizeContext) -> None:
+        before = self._files
         frames: dict[str, Hashable] = dict(context.reaches)
         for path in context.patches:
             frames[path] = "patch"
@@ -130,11 +133,11 @@ class Habits:
         for path in (*gone, *fresh):
             self._count(path, self._cells.pop(path, ()), -1)
         for path in fresh:
-            cells = tuple(_cells(inventory, path, after[path]))
+            cells = tuple(_cells(context, path, after[path]))
             if cells:
                 self._cells[path] = cells
                 self._count(path, cells, 1)
-        self._files, self._frames, self._asked = after, frames, inventory
+        self._files, self._frames = after, frames
 
     def _count(self, path: str, cells: tuple[_Cell, ...], sign: int) -> None:
         for cell in cells:
@@ -145,9 +148,9 @@ def _says_the_same(old: FileRecord | None, new: FileRecord) -> bool:
     return old is new or (old is not None and old.facts is new.facts and old.role is new.role)
 
 
-def _cells(inventory: Inventory, path: str, record: FileRecord) -> Iterator[_Cell]:
+def _cells(context: KustomizeContext, path: str, record: FileRecord) -> Iterator[_Cell]:
     """What a file says; nothing where no new object may join or follow it."""
-    facts, context = record.facts, inventory.context
+    facts = record.facts
     if record.role is not Role.MANIFEST or facts is None or path in context.patches:
         return
     if context.fan_in(path) or any(fact.constructs for fact in facts.documents):
@@ -160,7 +163,7 @@ def _cells(inventory: Inventory, path: str, record: FileRecord) -> Iterator[_Cel
     for key, facts_of in by_type.items():
         by_place: dict[str | None, list[tuple[str, str]]] = {None: []}
         for fact in facts_of:
-            namespace = inventory.namespace_of(path, fact)
+            namespace = namespace_of(context, path, fact)
             by_place[None].append((fact.name, namespace))
             by_place.setdefault(namespace, []).append((fact.name, namespace))
         for place, found in by_place.items():

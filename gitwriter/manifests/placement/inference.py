@@ -32,11 +32,11 @@ class Inferred:
 def infer(inventory: Inventory, subject: Subject) -> Inferred | None:
     """The siblings' place for a new object, or None where they show no habit."""
     key = TypeKey(subject.group, subject.kind, subject.sensitive)
-    everywhere = inventory.habits.of(inventory, key, None)
+    everywhere = inventory.habit(key, None)
     builds = inventory.context.by_directory
     if not subject.namespaced:
         return _choose(everywhere, subject, across=False, builds=builds)
-    own = inventory.habits.of(inventory, key, subject.namespace)
+    own = inventory.habit(key, subject.namespace)
     found = _choose(own, subject, across=False, builds=builds)
     if found is None and own.members != everywhere.members:
         found = _choose(everywhere, subject, across=True, builds=builds)

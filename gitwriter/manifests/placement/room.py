@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from itertools import count
 
 from ..filework import FileWork
-from ..inventory import FileRecord
 from ..limits import Limits
+from ..records import FileRecord
 from ..roles import MANIFEST_SUFFIXES
 from .names import safe_path
 
