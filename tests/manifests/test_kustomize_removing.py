@@ -6,7 +6,8 @@ import pytest
 
 from gitwriter.manifests import Change
 
-from .folder import codes, delete, plan, sweep, upsert, written
+from .folder import after, codes, delete, plan, sweep, upsert, written
+from .kustomized import IMAGES, TILL, check_renders, deployment
 
 WORKLOAD = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {}\nspec:\n  replicas: 1\n"
 BUILD = """namespace: shop
@@ -135,3 +136,43 @@ def test_an_overlay_loses_its_patch_with_the_object_of_its_base() -> None:
         "over/kustomization.yaml": "resources: [../base]\n",
         "over/web-patch.yaml": None,
     }
+
+
+SIDE = "      - name: side # beside it\n        image: reg.lab.test:5000/till:1.0\n"
+TWO = {"kustomization.yaml": IMAGES, "till.yaml": TILL + SIDE}
+IMAGE = "reg.lab.test:5000/till:1.5"
+
+
+def test_a_container_whose_image_an_entry_sets_can_go() -> None:
+    """M06: the build alters the container, and without it in the file there is nothing to alter."""
+    made = plan(TWO, deployment(IMAGE))
+    assert written(made) == {"till.yaml": TILL}
+    check_renders(after(TWO, made), deployment(IMAGE))
+
+
+def test_a_container_whose_image_an_entry_sets_can_be_renamed() -> None:
+    """M06: the live image lands in the file, where the entry gives the same."""
+    live = deployment(IMAGE, others=[{"name": "beside", "image": IMAGE}])
+    made = plan(TWO, live)
+    assert list(written(made)) == ["till.yaml"]
+    check_renders(after(TWO, made), live)
+
+
+def test_a_renamed_container_with_another_tag_is_reported() -> None:
+    """M06: the entry would set its own tag again."""
+    live = deployment(IMAGE, others=[{"name": "beside", "image": "reg.lab.test:5000/till:9"}])
+    made = plan(TWO, live)
+    assert written(made) == {}
+    assert codes(made) != ["updated"] and made.results[0].message
+
+
+def test_a_container_that_a_patch_brings_back_is_reported() -> None:
+    """Taken out of the file it would be there again, with what the patch says of it alone."""
+    patch = (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: till}\nspec:\n  template:\n    spec:\n"
+        "      containers:\n      - {name: side, tty: true}\n"
+    )
+    files = {**TWO, "kustomization.yaml": IMAGES + "patches:\n- path: p.yaml\n", "p.yaml": patch}
+    made = plan(files, deployment(IMAGE))
+    assert written(made) == {}
+    assert codes(made) != ["updated"] and made.results[0].message

@@ -74,7 +74,8 @@ def _paired(
     source: Mapping[Any, Any], rendered: Mapping[Any, Any], live: Mapping[Any, Any], pointer: str
 ) -> list[Any]:
     """The items of the source in the order of live. Items that only the build adds stay out; items that it
-    drops keep their places.
+    drops keep their places. One that live lacks goes, also where the build alters it: what it alters is the
+    source's. A patch that would bring it back is found by building.
     """
     place = {name: index for index, name in enumerate(live)}
     order = list(live)
@@ -92,6 +93,7 @@ def _paired(
             f"{pointer}/{place.get(name, '-')}",
         )
         for name in order
+        if name in live or name not in source or name not in rendered
     ]
     return [item for item in items if item is not MISSING]
 
