@@ -131,6 +131,19 @@ def test_the_lock_of_a_migration_belongs_to_a_transaction(environment: dict[str,
     _ended([_run(environment, "-c", LOCKED)])
 
 
+def test_replicas_migrate_where_connections_are_few(environment: dict[str, str], server: PostgreSQL) -> None:
+    """Who waits for another's migration holds no connection that the other needs, and asks again where none
+    is free.
+    """
+    name = environment["REVERSER_DATABASE_URL"].rsplit("/", 1)[1]
+    with server.connect(name) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN CONNECTION LIMIT 2")
+        connection.execute(f"GRANT ALL ON SCHEMA public TO {name}")
+    poor = {**environment, "REVERSER_DATABASE_URL": server.url(name).replace("//reverser@", f"//{name}@")}
+    _ended([_run(poor, "manage.py", "prepare_database", "--wait", "300") for _ in range(PROCESSES)])
+    _ended([_run(poor, "manage.py", "migrate", "--check")])
+
+
 PROJECT = """
 import sys, time
 import django
