@@ -1,8 +1,9 @@
 """One shard for as long as it is wanted: sessions in a row, with the right pause between them.
 
 The class of an error decides the pause and what people see. A watch that the server closed in an orderly way
-is opened again at once and stays Streaming; failures are shown as Blocked only when they persist; a missing
-permission is shown at once and retried rarely. Only a lost lease ends a shard from inside.
+is opened again at once and stays Streaming; failures are shown as Blocked only when they persist (three in a
+row, or half a minute where the server asks for time); a missing permission is shown at once and retried
+rarely. Only a lost lease ends a shard from inside.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from reverser.errors import (
     KubeForbidden,
     KubeGone,
     KubeNotFound,
+    KubeThrottled,
     KubeUnauthenticated,
     ReverserError,
     StoreUnavailable,
@@ -46,6 +48,8 @@ class Shard:
         """Consecutive failures for a missing permission; only these lengthen the pause after one."""
         self._first_failure = 0.0
         self._quick_closes = 0
+        self._told = False
+        """Whether the log says that it is blocked."""
         self._task: asyncio.Task[None] | None = None
         self._session: asyncio.Task[None] | None = None
         self._appender: asyncio.Task[None] | None = None
@@ -182,9 +186,10 @@ class Shard:
         return (*metrics.type_labels(self.state.spec.type), metrics.scope_label(self.state.spec))
 
     def _recovered(self) -> None:
-        if self._failures >= 3:
+        if self._told:
             log.info("%s: streams again", self.name)
         self._failures = self._pauses = self._refusals = 0
+        self._told = False
 
     def _streamed(self, now: float) -> None:
         """What streamed for as long as it had been waited for was open again: the next pause is a short one.
@@ -235,13 +240,16 @@ class Shard:
             self.state.on_missing()
             kind = self.state.spec.scope.group_resource
             text = f"{kind} is not served now; a minute later it is watched no more, its files stay ({error})"
-        persistent = self._failures >= 3 or now - self._first_failure >= timing.blocked_after
+        # A server that asks for time is starting or busy, not at fault, until that lasts.
+        many = self._failures >= 3 and not isinstance(error, KubeThrottled)
+        persistent = many or now - self._first_failure >= timing.blocked_after
         redis = isinstance(error, StoreUnavailable)
         if not redis and (
             persistent or isinstance(error, KubeNotFound) or not isinstance(error, TransientError)
         ):
             self.state.show(StreamState.BLOCKED, "WatchError", text)
-            if self._failures == 3:
+            if persistent and not self._told:
+                self._told = True
                 log.warning("%s: blocked: %s", self.name, error)
         wait = timing.backoff(self._pauses)
         asked = error.retry_after if isinstance(error, TransientError) else None

@@ -27,6 +27,8 @@ from reverser.errors import (
 )
 
 MESSAGE_LIMIT = 1024
+_CACHE_BEHIND = "ResourceVersionTooLarge"
+"""The cause of a 504 whose message blames the resourceVersion that was asked for."""
 
 
 def parse_retry_after(value: str | None) -> float | None:
@@ -59,6 +61,8 @@ def status_error(
     message = _message(what, code, reason, _text(status.get("message")))
     wait = _int(details.get("retryAfterSeconds"))
     retry_after = retry_after if retry_after is not None else (float(wait) if wait > 0 else None)
+    if any(cause.reason == _CACHE_BEHIND for cause in _causes(details)):
+        message += "; its cache is behind its etcd: it has just started, or is overloaded, and is asked again"
     if code == 410 or reason in {"Expired", "Gone"}:
         return KubeGone(message)
     if code == 401:

@@ -86,6 +86,17 @@ def test_the_delay_that_the_server_asks_for_is_carried() -> None:
     assert parse_retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
 
 
+def test_a_cache_that_is_behind_is_told_as_such() -> None:
+    """A server that starts blames the version that it was asked for; what it means is said, by its cause."""
+    details = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "m"}], "retryAfterSeconds": 1}
+    said = "Timeout: Too large resource version: 7, current: 5"
+    error = http_error("GET /x", 504, body(reason="Timeout", message=said, details=details))
+    assert isinstance(error, KubeThrottled)
+    assert error.retry_after == 1.0
+    assert "its cache is behind its etcd" in str(error)
+    assert "its cache" not in str(http_error("GET /x", 504, body(reason="Timeout", message=said)))
+
+
 def test_a_body_that_is_no_status_still_makes_an_error() -> None:
     """A proxy's HTML page is quoted, bounded, and decides nothing."""
     error = http_error("GET /x", 502, b"<html>" + b"x" * 5000)

@@ -62,6 +62,24 @@ async def test_a_server_that_asks_for_time_gets_it() -> None:
     assert 1 < one._failed(KubeThrottled("busy", retry_after=0.0)) < 3
 
 
+async def test_a_server_that_asks_for_time_is_shown_only_when_that_lasts() -> None:
+    """A start of the API server is answered with 429 and 504 for some seconds and is nobody's fault; three
+    other failures are shown at once, and so is a server that goes on asking for time.
+    """
+    shown: list[str] = []
+    one = shard()
+    one.state.show = lambda state, reason, message: shown.append(message)
+    for _ in range(9):
+        one._failed(KubeThrottled("starting", retry_after=1.0))
+    assert shown == []
+    one._first_failure -= one.state.timing.blocked_after
+    one._failed(KubeThrottled("busy for long", retry_after=1.0))
+    one._recovered()
+    for number in range(3):
+        one._failed(TransientError(f"no route {number}"))
+    assert shown == ["busy for long", "no route 2"]
+
+
 async def test_a_server_that_closes_at_once() -> None:
     """Pain 65: a few quick closes in a row end in a replay, with growing pauses on the way; a watch that
     lived begins the count anew.
