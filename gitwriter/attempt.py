@@ -91,12 +91,13 @@ class Attempt:
         edges.lease.check()
         self._note_kept(progress.built)
         made = [built for built in progress.built if built.commit]
-        if made:
+        opened = not made and self._opens(progress.built, base)
+        if made or opened:
             self._push(progress.built, base=base, tip=progress.start or "")
         for settlement in progress.refused:
             self._store.settle(self._branch, edges.lease.fence, settlement)
-        tip = (progress.start if made else base.tip) or ""
-        self._settle(progress.built, tip=tip, arrived=bool(made))
+        tip = (progress.start if made or opened else base.tip) or ""
+        self._settle(progress.built, tip=tip, arrived=bool(made) or opened, opened=opened)
         if progress.start is not None:
             for root, inventory in progress.inventories.items():
                 edges.shelf.put(edges.repository, root=root, commit=progress.start, inventory=inventory)
@@ -124,6 +125,15 @@ class Attempt:
             elif fresh:
                 labels = (item.kept[0].mode, target.namespace, target.name)
                 metrics.KEPT.labels(*labels).inc(fresh)
+
+    def _opens(self, built: Sequence[Written], base: Base) -> bool:
+        """Whether a missing branch is made without a commit: the default branch, where it begins, holds the
+        objects already, and a branch that does not exist shows nothing of them. One that was written before
+        and is gone was deleted by somebody; it waits for a change.
+        """
+        if base.tip is not None or base.start is None or not any(item.stands for item in built):
+            return False
+        return not self._store.read_branch(self._branch).last_push_ms
 
     def _push(self, built: Sequence[Written], *, base: Base, tip: str) -> None:
         edges = self._edges
@@ -165,10 +175,12 @@ class Attempt:
             },
         )
 
-    def _settle(self, built: Sequence[Written], *, tip: str, arrived: bool) -> None:
+    def _settle(self, built: Sequence[Written], *, tip: str, arrived: bool, opened: bool) -> None:
         edges = self._edges
         for item in built:
             settlement = replace(item.settlement, new_base=tip, arrived=arrived)
+            if opened and item.stands:
+                settlement = replace(settlement, pushed=True)
             if not self._store.settle(self._branch, edges.lease.fence, settlement):
                 edges.lease.check()
             self._account(item)

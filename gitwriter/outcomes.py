@@ -91,6 +91,8 @@ class Written:
     held: int
     """Deletions that the brake holds."""
     counted: int
+    stands: bool
+    """A live object of the unit stands in the folder as it is."""
     swept: int
     codes: Mapping[str, int]
     """How many changes were skipped, by reason."""
@@ -111,6 +113,10 @@ def written_of(built: Built, *, branch: BranchKey) -> Written:
         commit=built.commit,
         held=plan.held if built.held else 0,
         counted=counted_changes(plan),
+        stands=any(
+            isinstance(result.change, Upsert) and result.outcome is ChangeOutcome.UNCHANGED
+            for result in plan.results
+        ),
         swept=plan.swept,
         codes=Counter(result.code for result in plan.results if result.code),
         placements=placements_of(plan),

@@ -112,6 +112,51 @@ def test_a_pending_commit_survives_the_deletion_of_its_branch(
     assert world.store.read_marks(world.target.uid)[world.scope()].needs_replay
 
 
+@pytest.mark.parametrize("by", ["event", "replay"])
+def test_a_branch_begins_where_the_default_branch_holds_its_objects(world: World, by: str) -> None:
+    """B05: the branch appears though nothing differs, without a commit; that is a push, and shown as one."""
+    world.event("a", "1")
+    world.write()
+    tip = world.git.tip()
+    other = world.on_branch("qa")
+    if by == "event":
+        other.event("a", "1")
+    else:
+        other.sweep({"a": "1"})
+    shutdown_write(other)
+    assert other.git.tip() == tip
+    assert outcomes(other)[-1] is OutcomeKind.NO_CHANGE
+    assert other.store.last_push(other.target.uid)
+    assert other.store.read_base(other.branch) == tip
+    assert not other.store.read_intents(other.branch)
+    other.event("a", "2")
+    shutdown_write(other)
+    assert other.git.read(A) == body("2").encode()
+    assert world.git.tip() == tip
+
+
+def test_a_branch_that_was_merged_and_deleted_waits_for_a_change(world: World) -> None:
+    """F03: what somebody deleted after a merge is not made anew before there is something to write."""
+    seed(world, "docs/x.md", "by hand\n")
+    other = world.on_branch("qa")
+    other.event("a", "1")
+    shutdown_write(other)
+    git = ["git", f"--git-dir={world.repository}"]
+    subprocess.run([*git, "update-ref", "refs/heads/main", other.git.tip()], check=True)
+    subprocess.run([*git, "update-ref", "-d", "refs/heads/qa"], check=True)
+    for _ in range(2):
+        other.sweep({"a": "1"})
+        restart(other)
+        shutdown_write(other)
+    assert other.pending() == 0
+    assert other.git.tip() == ""
+    other.event("a", "2")
+    shutdown_write(other)
+    newest, parent = other.git.log()[:2]
+    assert newest.subject == "[UPDATE] v1/configmaps/a"
+    assert parent.sha == world.git.tip()
+
+
 def test_two_targets_never_share_a_commit(world: World) -> None:
     """F16: interleaved changes of two folders on one branch; each commit touches one of them."""
     other = world.second_target("svc")
