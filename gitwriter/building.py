@@ -141,6 +141,21 @@ class Builder:
             noted = remarks(progress.trees[root], inventory, policy)
             self._keep(Built(unit, work, plan, held=plan.held > 0, remarks=noted))
             return
+        self._commit(session, unit, work, plan, frozen, inventory=inventory, policy=policy)
+
+    def _commit(
+        self,
+        session: CommitSession,
+        unit: Unit,
+        work: Work,
+        plan: WritePlan,
+        frozen: Frozen,
+        *,
+        inventory: Inventory,
+        policy: Policy,
+    ) -> None:
+        """The commit of a plan on top of those before it; what it changes is known from here on."""
+        progress, root = self._progress, frozen.path
         committer = committer_ident(frozen.committer_name, frozen.committer_email)
         author = author_ident(unit.boundary.author, committer)
         message = commit_message(unit, frozen, plan, committer=committer.name)
@@ -151,7 +166,7 @@ class Builder:
             committer=committer,
             when=int(time.time()),
             message=message_bytes(message),
-            signer=edges.signer(frozen.signing_secret) if frozen.signing_secret else None,
+            signer=self._edges.signer(frozen.signing_secret) if frozen.signing_secret else None,
             executable=[join_path(root, path) for path in plan.files if _is_executable(inventory, path)],
         )
         progress.trees[root].remember(plan.files)
