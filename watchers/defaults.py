@@ -42,7 +42,17 @@ def optional_pointers(obj: Mapping[str, Any], table: Node | None) -> tuple[str, 
         return ()
     found: list[str] = []
     _walk(obj, table, "", found)
+    if obj.get("kind") in ("Job", "ReplicationController") and _labels_of_template(obj):
+        found.append("/metadata/labels")
     return tuple(found[:LIMIT])
+
+
+def _labels_of_template(obj: Mapping[str, Any]) -> bool:
+    """Whether an object has the labels of its template, as the server gives one without any of its own."""
+    template = (obj.get("spec") or {}).get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    own = {key: value for key, value in labels.items() if key not in _JOB_NAMES}
+    return bool(own) and own == (obj.get("metadata") or {}).get("labels")
 
 
 def _walk(value: Mapping[str, Any], node: Node, pointer: str, found: list[str]) -> bool:
@@ -150,6 +160,26 @@ def _same_port(value: Any, port: Mapping[str, Any]) -> bool:
     return type(value) is int and value == port.get("port")
 
 
+def _image_policy(value: Any, volume: Mapping[str, Any]) -> bool:
+    return _pull_policy(value, {"image": volume.get("reference", "")})
+
+
+def _of_max(value: Any, item: Mapping[str, Any]) -> bool:
+    return _taken(value, item.get("max"))
+
+
+def _of_limits(value: Any, item: Mapping[str, Any]) -> bool:
+    return _taken(value, item.get("default"), item.get("min"))
+
+
+def _taken(value: Any, *sources: Any) -> bool:
+    """Whether every entry of ``value`` stands in the first source that has its key."""
+    known: dict[str, Any] = {}
+    for source in sources:
+        known = {**source, **known} if isinstance(source, Mapping) else known
+    return isinstance(value, Mapping) and all(known.get(key) == entry for key, entry in value.items())
+
+
 def _singular(value: Any, names: Mapping[str, Any]) -> bool:
     return bool(value == str(names.get("kind", "")).lower())
 
@@ -217,6 +247,7 @@ _VOLUME: Node = {
     "projected": {"defaultMode": _MODE, "sources": _SOURCES},
     "hostPath": {"type": _is("")},
     "iscsi": {"iscsiInterface": _is("default")},
+    "image": {"pullPolicy": Is(test=_image_policy)},
     "ephemeral": {"volumeClaimTemplate": {"metadata": _BLANK, "spec": _CLAIM_SPEC}},
 }
 _POD_SPEC: Node = {
@@ -240,6 +271,7 @@ _CLAIMS: Node = {
         "status": {"phase": _is("Pending"), **_BLANK},
     }
 }
+_JOB_NAMES = ("job-name", "batch.kubernetes.io/job-name")
 _JOB_SPEC: Node = {
     "backoffLimit": _is(6),
     "completions": _is(1),
@@ -249,7 +281,7 @@ _JOB_SPEC: Node = {
     "podReplacementPolicy": _is("TerminatingOrFailed"),
     "manualSelector": _is(False),
     "template": {
-        "metadata": _BLANK,
+        "metadata": {"labels": dict.fromkeys(_JOB_NAMES, Is(test=_always)), **_BLANK},
         "spec": {key: rule for key, rule in _POD_SPEC.items() if key != "restartPolicy"},
     },
 }
@@ -272,6 +304,14 @@ _MATCH: Node = {
 }
 _POLICY: Node = {"spec": {"failurePolicy": _is("Fail"), "matchConstraints": _MATCH}}
 _POLICY_BINDING: Node = {"spec": {"matchResources": _MATCH}}
+_REQUEST: Node = {
+    "allocationMode": _is("ExactCount"),
+    "count": _is(1),
+    "tolerations": {"*": {"operator": _is("Equal")}},
+}
+_DEVICES: Node = {
+    "spec": {"devices": {"requests": {"*": {"exactly": _REQUEST, "firstAvailable": {"*": _REQUEST}}}}}
+}
 _RULES: Node = {"rules": _is(None)}
 _PATHS: Node = {"*": {"pathType": _is("ImplementationSpecific")}}
 
@@ -348,6 +388,9 @@ _BUILTIN: dict[tuple[str, str], Node] = {
             "ports": {"*": {"protocol": _is("TCP"), "targetPort": Is(test=_same_port)}},
         }
     },
+    ("", "LimitRange"): {
+        "spec": {"limits": {"*": {"default": Is(test=_of_max), "defaultRequest": Is(test=_of_limits)}}}
+    },
     ("", "PersistentVolumeClaim"): {"spec": _CLAIM_SPEC},
     ("", "PersistentVolume"): {
         "spec": {
@@ -407,6 +450,8 @@ _BUILTIN: dict[tuple[str, str], Node] = {
         "globalDefault": _is(False),
     },
     ("networking.k8s.io", "IngressClass"): {"spec": {"parameters": {"scope": _is("Cluster")}}},
+    ("resource.k8s.io", "ResourceClaim"): _DEVICES,
+    ("resource.k8s.io", "ResourceClaimTemplate"): {"spec": {"metadata": _BLANK, **_DEVICES}},
     ("rbac.authorization.k8s.io", "Role"): _RULES,
     ("rbac.authorization.k8s.io", "ClusterRole"): _RULES,
     ("rbac.authorization.k8s.io", "RoleBinding"): {

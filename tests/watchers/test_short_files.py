@@ -84,6 +84,25 @@ spec:
         spec:
           restartPolicy: Never
 {NESTED}""",
+    "Job": f"""\
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: a}}
+spec:
+  template:
+    metadata: {{labels: {{a: b}}}}
+    spec:
+      restartPolicy: Never
+{POD}""",
+    "Job without labels": f"""\
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: a}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+{POD}""",
     "Namespace": "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n",
     "labelled Namespace": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels: {team: x}\n",
     "ClusterRole": """\
@@ -137,6 +156,7 @@ def live(text: str) -> dict[str, Any]:
     group, _, version = sent["apiVersion"].rpartition("/")
     decoded, unknown = decode_builtin(group, version, sent["kind"], sent)
     assert not unknown
+    decoded["metadata"]["uid"] = "u"
     made = apply_defaults(group, version, sent["kind"], decoded)
     if sent["kind"] == "Namespace":
         made["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = made["metadata"]["name"]
@@ -178,3 +198,52 @@ def test_what_somebody_chose_is_written() -> None:
         text.encode(), 0, sanitize(made), optional=optional_pointers(made, builtin_table("", "Namespace"))
     )
     assert yaml.safe_load(result.data)["metadata"] == {"name": "a", "labels": {"team": "x"}}
+
+
+def pointers(kind: str, obj: dict[str, Any], group: str = "") -> set[str]:
+    return set(optional_pointers({"kind": kind, **obj}, builtin_table(group, kind)))
+
+
+def test_limits_that_follow_from_others() -> None:
+    """A container's default is its maximum, its default request the default or the minimum."""
+    item = {
+        "type": "Container",
+        "max": {"cpu": "1", "memory": "1Gi"},
+        "min": {"cpu": "100m", "memory": "10Mi"},
+        "default": {"cpu": "1", "memory": "1Gi"},
+        "defaultRequest": {"cpu": "1", "memory": "1Gi"},
+    }
+    both = {"/spec/limits/0/default", "/spec/limits/0/defaultRequest"}
+    assert pointers("LimitRange", {"spec": {"limits": [item]}}) == both
+    chosen = {**item, "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "3"}}
+    assert pointers("LimitRange", {"spec": {"limits": [chosen]}}) == set()
+
+
+def test_labels_that_a_job_has_from_its_template() -> None:
+    """Only where they are the template's and nothing else."""
+    template = {"metadata": {"labels": {"a": "b", "job-name": "x"}}}
+    for labels, optional in (({"a": "b"}, True), ({"a": "b", "c": "d"}, False), ({}, False)):
+        found = pointers("Job", {"metadata": {"labels": labels}, "spec": {"template": template}}, "batch")
+        assert ("/metadata/labels" in found) is optional, labels
+        assert "/spec/template/metadata/labels/job-name" in found
+
+
+def test_claims_of_devices_and_images_as_volumes() -> None:
+    """One device exactly, and a pull policy that follows from the tag."""
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    claim = {"spec": {"devices": {"requests": [{"name": "a", "exactly": exactly}]}}}
+    place = "/spec/devices/requests/0/exactly"
+    assert pointers("ResourceClaim", claim, "resource.k8s.io") == {
+        f"{place}/allocationMode",
+        f"{place}/count",
+    }
+    template = {"spec": {"metadata": {}, **claim}}
+    assert pointers("ResourceClaimTemplate", template, "resource.k8s.io") == {
+        "/spec/metadata",
+        f"/spec{place}/allocationMode",
+        f"/spec{place}/count",
+    }
+    for reference, policy in (("a/b:1", "IfNotPresent"), ("a/b", "Always")):
+        volume = {"name": "v", "image": {"reference": reference, "pullPolicy": policy}}
+        found = pointers("PodTemplate", {"template": {"spec": {"volumes": [volume]}}})
+        assert found == {"/template/spec/volumes/0/image/pullPolicy"}
