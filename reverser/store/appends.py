@@ -67,7 +67,7 @@ def read_cursor(scope: Scope) -> Call[Cursor | None]:
     def decode(reply: Any) -> Cursor | None:
         if not reply:
             return None
-        rv, session, sequence, epoch, fingerprint = (part.decode() for part in reply)
+        rv, session, sequence, epoch, fingerprint = (part.decode(errors="replace") for part in reply)
         return Cursor(rv, AppendId(session, int(sequence)), epoch, fingerprint)
 
     return Call(script="read_cursor", keys=(keys.cursor(scope), keys.cursor_append(scope)), decode=decode)

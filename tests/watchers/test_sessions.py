@@ -77,6 +77,15 @@ async def garbage(store: AsyncStore) -> None:
     await store.client.set(keys.cursor(SCOPE), "12x")
 
 
+async def no_characters(store: AsyncStore) -> None:
+    await store.client.set(keys.cursor(SCOPE), b"\xff\xfe1")
+
+
+async def another_type(store: AsyncStore) -> None:
+    await store.client.delete(keys.cursor(SCOPE))
+    await store.client.lpush(keys.cursor(SCOPE), "11")
+
+
 async def new_epoch(store: AsyncStore) -> None:
     await store.client.delete(keys.branch_part(BRANCH, "epoch"))
 
@@ -97,15 +106,27 @@ async def parked(store: AsyncStore) -> None:
         (nothing, "another", "all"),
         (new_epoch, "fp", "all"),
         (garbage, "fp", "all"),
+        (no_characters, "fp", "all"),
+        (another_type, "fp", "all"),
         (wish, "fp", "all"),
         (parked, "fp", "11"),
     ],
-    ids=["stored", "none", "other fingerprint", "other epoch", "garbage", "a wish", "a parked wish"],
+    ids=[
+        "stored",
+        "none",
+        "other fingerprint",
+        "other epoch",
+        "garbage",
+        "no characters",
+        "another type",
+        "a wish",
+        "a parked wish",
+    ],
 )
 async def test_where_a_watcher_begins(
     redis_url: str, before: Callable[[AsyncStore], Awaitable[None]], fingerprint: str, begins: str
 ) -> None:
-    """A7, J4, J14: at the stored cursor exactly, if it is valid for what is to be done; else with all."""
+    """A7, E06, J4, J14: at the stored cursor exactly, if it is valid for what is to do; else with all."""
     cluster = Noted()
     cluster.change("ADDED", "a")
     async with life(redis_url, cluster) as first:
