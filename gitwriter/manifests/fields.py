@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
 
 from .loading import load_document
 from .splitting import split_documents
@@ -12,7 +13,14 @@ from .splitting import split_documents
 if TYPE_CHECKING:
     from .changes import IgnoreField
 
-MISSING = object()
+
+class Missing(Enum):
+    """Where a value would stand if there were one. A member, so that a copy of it is still the same."""
+
+    MISSING = "missing"
+
+
+MISSING: Final[Any] = Missing.MISSING
 _ALWAYS_KEPT = ("/metadata/finalizers", "/metadata/ownerReferences")
 _INJECTED_BY = (
     "cert-manager.io/inject-ca-from",

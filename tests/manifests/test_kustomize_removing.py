@@ -176,3 +176,12 @@ def test_a_container_that_a_patch_brings_back_is_reported() -> None:
     made = plan(files, deployment(IMAGE))
     assert written(made) == {}
     assert codes(made) != ["updated"] and made.results[0].message
+
+
+def test_the_last_init_container_takes_its_list_along() -> None:
+    """M06: all containers of a list go at once although an entry sets their images."""
+    first = "      initContainers: # before\n      - name: first\n        image: reg.lab.test:5000/till:1.0\n"
+    files = {**TWO, "till.yaml": TILL.replace("      containers:\n", first + "      containers:\n")}
+    made = plan(files, deployment(IMAGE))
+    assert written(made) == {"till.yaml": TILL}
+    check_renders(after(files, made), deployment(IMAGE))

@@ -34,6 +34,8 @@ def source_form(source: Any, rendered: Any, live: Any, pointer: str = "") -> Any
         return copy.deepcopy(live)
     if isinstance(rendered, Mapping) and isinstance(live, Mapping):
         return _mapping(source if isinstance(source, Mapping) else {}, rendered, live, pointer)
+    if live is MISSING and isinstance(source, list) and isinstance(rendered, list):
+        return MISSING  # all items went at once; see _paired
     if isinstance(rendered, list) and isinstance(live, list):
         items: Any = [] if source is MISSING else source
         if isinstance(items, list):
