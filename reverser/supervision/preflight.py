@@ -83,7 +83,8 @@ def _take(lock: int, state_dir: Path, patience: float) -> None:
 
 
 def _is_running(pid: str) -> bool:
-    """Whether a process with this number exists; one of another user counts."""
+    """Whether a process with this number runs; one of another user counts, one that has ended and that its
+    parent has not looked after yet does not."""
     if not pid.isdigit():
         return False
     try:
@@ -92,7 +93,11 @@ def _is_running(pid: str) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    try:
+        stat = Path("/proc", pid, "stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 def git_problem() -> str:

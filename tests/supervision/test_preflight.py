@@ -226,6 +226,20 @@ def test_children_of_a_killed_supervisor_keep_the_directory(tmp_path: Path) -> N
         pass
 
 
+def test_a_killed_supervisor_that_nobody_looked_after_is_not_waited_for_in_vain(tmp_path: Path) -> None:
+    """E15, E18: a parent that kills it and starts another at once leaves a zombie, which runs nothing:
+    its children end on their own, as after every kill.
+    """
+    with preflight.owned_state_dir(tmp_path) as lock:
+        child = subprocess.Popen(["sleep", "1"], pass_fds=(lock,))
+    dead = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    (tmp_path / "supervisor.lock").write_text(str(dead.pid))
+    with preflight.owned_state_dir(tmp_path, patience=60):
+        assert child.wait() == 0
+    dead.wait()
+
+
 def test_redis_that_is_not_there_shows_no_password() -> None:
     """The reason, never the credentials."""
     with deaf_port() as port:
