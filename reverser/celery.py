@@ -36,10 +36,10 @@ logger = logging.getLogger(__name__)
 
 # Tasks carry three names and no pickles, so running as root in a container is safe.
 warnings.filterwarnings("ignore", category=SecurityWarning)
-# Each lost connection would tell of a setting that does not concern tasks which may be repeated.
-warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
 
 _OUTAGE = Sparing(lines=2, seconds=60)
+_ANSWERING = ("celery.worker.request", "celery.worker.consumer.consumer")
+"""Who takes a hint answers the broker in the name of one of these."""
 _CHATTY = ("celery.apps.worker", "celery.worker.consumer", "celery.bootsteps", "celery.beat")
 
 forbid_core_dumps()
@@ -102,6 +102,14 @@ def _end_quietly(sender: Any, **_arguments: Any) -> None:
     install_worker_term_handler(sender.controller, verbose=False)
 
 
+@signals.worker_ready.connect
+def _without_advice(**_arguments: Any) -> None:
+    """Each lost connection would tell of a setting that does not concern tasks which may be repeated. Celery
+    turns these warnings on while it starts, so they are turned off once it has.
+    """
+    warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
+
+
 @signals.worker_shutting_down.connect
 def _begin_shutdown(**_arguments: Any) -> None:
     """Running writers close their windows and end."""
@@ -131,6 +139,8 @@ def _keep_logging(**_arguments: Any) -> None:
     logging.getLogger("celery.app.trace").addFilter(_once)
     for name in ("celery.beat", "django_celery_beat.schedulers"):
         logging.getLogger(name).addFilter(_in_one_line)
+    for name in _ANSWERING:
+        logging.getLogger(name).addFilter(_unanswered)
 
 
 def _once(record: logging.LogRecord) -> bool:
@@ -151,4 +161,17 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     else:
         return True
     record.msg, record.args, record.exc_info = text, (str(cause).rstrip("."),), None
+    return _OUTAGE.left(text) > 0
+
+
+def _unanswered(record: logging.LogRecord) -> bool:
+    """A hint that the broker takes no answer to (its disk is full, it fails over) is one line, and seldom:
+    kombu logs a stack for each as if it were critical, and nothing depends on a hint.
+    """
+    cause = record.args[1] if isinstance(record.args, tuple) and len(record.args) == 2 else None
+    if record.levelno != logging.CRITICAL or not isinstance(cause, Exception):
+        return True
+    text = "the broker took no answer to a hint, which may come again: %s"
+    record.msg, record.args, record.exc_info = text, (str(cause).rstrip("."),), None
+    record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
     return _OUTAGE.left(text) > 0

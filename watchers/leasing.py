@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reverser.errors import StoreUnavailable
+from reverser.sparing import Sparing
 from reverser.store import AsyncStore
 from reverser.store.model import Fence, LeaseKind
 from watchers import metrics
@@ -25,6 +26,7 @@ from watchers.timing import Timing
 log = logging.getLogger(__name__)
 
 HEARTBEAT_KIND = "watcher"
+_OUTAGE = Sparing(lines=2, seconds=60)
 
 
 class Holder(Protocol):
@@ -107,6 +109,8 @@ class LeaseManager:
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Targets that stop here: that may take a while, and the other leases are renewed meanwhile."""
         self._last_renew = 0.0
+        self._away = False
+        """Whether the log says that Redis is away."""
 
     @property
     def held(self) -> Sequence[str]:
@@ -123,9 +127,22 @@ class LeaseManager:
                     self._last_renew = loop.time()
                 await self._claim()
             except StoreUnavailable as error:
-                log.debug("leases wait: %s", error)
+                self._is_away(error)
+            else:
+                self._is_back()
             metrics.HELD_TARGETS.set(len(self._held))
             await asyncio.sleep(self._timing.claim)
+
+    def _is_away(self, error: StoreUnavailable) -> None:
+        """The log's word on an outage: whatever waits for Redis is silent about it."""
+        if not self._away and _OUTAGE.left("away"):
+            self._away = True
+            log.warning("changes wait, none is lost: %s", error)
+
+    def _is_back(self) -> None:
+        if self._away:
+            self._away = False
+            log.info("Redis serves again")
 
     async def release_all(self) -> None:
         """Gives every lease back, after the targets were stopped; a Redis that is away is not waited for."""

@@ -16,6 +16,7 @@ import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    AuthenticationWrongNumberOfArgsError,
     BusyLoadingError,
     ConnectionError,
     MasterDownError,
@@ -34,6 +35,7 @@ from reverser.store.calls import Argument, Call, script
 from reverser.store.connections import awaiting_pool, blocking_pool
 from reverser.store.hints import AsyncHints, Hints
 from reverser.store.refusals import install as install_refusals
+from reverser.store.refusals import remedy
 
 if TYPE_CHECKING:
     RedisClient = redis.Redis
@@ -46,6 +48,7 @@ DEADLINE_S = 5.0
 MAX_CONNECTIONS = 48
 _CHECKED = ("memory", "persistence", "cluster")
 UNAVAILABLE = (
+    AuthenticationWrongNumberOfArgsError,
     ConnectionError,
     TimeoutError,
     BusyLoadingError,
@@ -95,10 +98,7 @@ def _unavailable(error: Exception) -> StoreUnavailable:
             f"Redis refuses its user in REVERSER_REDIS_URL a right ({error}): give it the rights that "
             "docs/install.md names"
         )
-    return StoreUnavailable(
-        f"Redis cannot serve now ({type(error).__name__}): check that it runs, is reachable under "
-        "REVERSER_REDIS_URL and has memory and disk left"
-    )
+    return StoreUnavailable(f"Redis cannot serve now ({type(error).__name__}): {remedy(error)}")
 
 
 def _evaluation(call: Call[Any], *, by_text: bool = False) -> tuple[Argument, ...]:

@@ -10,7 +10,13 @@ Celery wait for both alike. The library looks up the class of a code in a table;
 from __future__ import annotations
 
 from redis._parsers.base import BaseParser
-from redis.exceptions import ConnectionError, OutOfMemoryError, ReadOnlyError
+from redis.exceptions import (
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    ConnectionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+)
 
 
 class DiskRefusedError(ConnectionError):
@@ -36,6 +42,25 @@ REFUSALS: dict[str, type[ConnectionError]] = {
     "READONLY": NoPrimaryError,
 }
 """The class for each code."""
+
+_REMEDIES: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
+    (
+        (AuthenticationError, AuthenticationWrongNumberOfArgsError),
+        "correct the user and the password in REVERSER_REDIS_URL; processes read it when they start",
+    ),
+    ((DiskRefusedError,), "free or enlarge its disk, its log says what it could not write"),
+    ((OutOfMemoryError,), "raise its maxmemory, or remove what else fills it"),
+    ((ReplicasMissingError,), "bring its replicas back, or lower min-replicas-to-write"),
+    ((ReadOnlyError,), "it is a replica: name the primary in REVERSER_REDIS_URL, or the Sentinels"),
+)
+
+
+def remedy(error: Exception) -> str:
+    """What helps against an error of Redis, by its class."""
+    for classes, text in _REMEDIES:
+        if isinstance(error, classes):
+            return text
+    return "check that it runs and is reachable under REVERSER_REDIS_URL"
 
 
 def install() -> None:

@@ -168,6 +168,18 @@ def test_a_server_that_is_away_is_unavailable():
     assert "REVERSER_REDIS_URL" in str(caught.value)
 
 
+@pytest.mark.parametrize("login", ["", ":other@", "nobody:none@"])
+def test_a_wrong_login_is_told_as_such(login: str):
+    """Nobody looks for memory or a network fault where the password is wrong; it is not shown."""
+    with running_valkey() as server:
+        redis.Redis(port=server.port).config_set("requirepass", "pw")
+        store = Store.connect(f"redis://{login}127.0.0.1:{server.port}/0")
+        with pytest.raises(StoreUnavailable, match="correct the user and the password") as caught:
+            store.time_ms()
+        store.close()
+    assert "other" not in str(caught.value)
+
+
 def test_a_server_that_hangs_meets_the_deadline():
     """Every call has a deadline."""
     with running_valkey() as server:
@@ -190,7 +202,7 @@ def test_a_full_server_is_unavailable_and_changes_nothing(world: World):
     config = world.store.client.config_set
     config("maxmemory", "1")
     try:
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailable, match="raise its maxmemory"):
             world.append(event())
     finally:
         config("maxmemory", "0")

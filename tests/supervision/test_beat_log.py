@@ -1,4 +1,4 @@
-"""What beat says while Redis or the database is away."""
+"""What beat and workers say while Redis or the database is away."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import logging
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 from celery.beat import ScheduleEntry, Scheduler, SchedulingError
+from celery.exceptions import CPendingDeprecationWarning
 from celery.schedules import schedule
+from celery.signals import worker_ready
 from django.db.utils import OperationalError
+from kombu.message import Message
 
 from reverser import celery as wired
 from reverser.sparing import Sparing
@@ -67,15 +71,64 @@ def test_a_database_that_is_away_is_a_line_without_a_stack(
     assert not any(record.exc_info for record in told)
 
 
-def test_the_filter_stands_where_beat_logs() -> None:
-    """The loggers that Celery and its scheduler use have it once logging is set up."""
+class _FullDisk:
+    """A channel of a broker that takes no answers."""
+
+    no_ack_consumers = None
+
+    def basic_ack(self, tag: str, multiple: bool = False) -> None:
+        raise ConnectionError("MISCONF Errors writing to the AOF file: No space left on device.")
+
+    def basic_reject(self, tag: str, requeue: bool = False) -> None:
+        self.basic_ack(tag)
+
+
+@pytest.mark.parametrize("name", wired._ANSWERING)
+def test_an_answer_that_the_broker_does_not_take_is_a_line_without_a_stack(
+    name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q03: kombu calls it critical and adds a stack; a hint is worth neither, twice a minute at most."""
+    monkeypatch.setattr(wired, "_OUTAGE", Sparing(lines=2, seconds=60, clock=lambda: 0.0))
+    logger = logging.getLogger(name)
+    logger.addFilter(wired._unanswered)
+    try:
+        for number in range(20):
+            Message(channel=_FullDisk(), delivery_tag=f"a{number}").ack_log_error(logger, (ConnectionError,))
+            Message(channel=_FullDisk(), delivery_tag=f"r{number}").reject_log_error(
+                logger, (ConnectionError,)
+            )
+        logger.critical("Something else: %s", "so")
+    finally:
+        logger.removeFilter(wired._unanswered)
+    text = (
+        "the broker took no answer to a hint, which may come again: "
+        "MISCONF Errors writing to the AOF file: No space left on device"
+    )
+    told = [(record.getMessage(), record.levelname, record.exc_info) for record in caplog.records]
+    assert told == [(text, "WARNING", None)] * 2 + [("Something else: so", "CRITICAL", None)]
+
+
+def test_advice_on_a_setting_is_not_repeated_at_each_lost_connection() -> None:
+    """Celery turns its warnings on while a worker starts; once it is ready they are off."""
+    assert wired._without_advice in [reference() for _key, reference in worker_ready.receivers]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.filterwarnings("always", category=CPendingDeprecationWarning)
+        wired._without_advice()
+        warnings.warn("tasks will not be cancelled", CPendingDeprecationWarning, stacklevel=1)
+    assert told == []
+
+
+def test_the_filters_stand_where_celery_logs() -> None:
+    """The loggers that Celery and its scheduler use have them once logging is set up."""
+    places = [("celery.beat", wired._in_one_line), ("django_celery_beat.schedulers", wired._in_one_line)]
+    places += [(name, wired._unanswered) for name in wired._ANSWERING]
     wired._keep_logging()
     try:
-        for name in ("celery.beat", "django_celery_beat.schedulers"):
-            assert wired._in_one_line in logging.getLogger(name).filters, name
+        for name, filtered in places:
+            assert filtered in logging.getLogger(name).filters, name
     finally:
-        for name in ("celery.beat", "django_celery_beat.schedulers"):
-            logging.getLogger(name).removeFilter(wired._in_one_line)
+        for name, filtered in places:
+            logging.getLogger(name).removeFilter(filtered)
 
 
 def test_unusable_settings_are_told_like_those_of_every_command(tmp_path: Path) -> None:

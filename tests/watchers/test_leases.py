@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverser.errors import StoreUnavailable
+from reverser.sparing import Sparing
 from reverser.store import AsyncStore, keys
 from reverser.store.model import Fence, LeaseKind
 from watchers.leasing import LeaseManager, plan_leases
@@ -124,6 +125,38 @@ async def test_a_slow_goodbye_costs_no_other_lease(async_store: AsyncStore) -> N
     assert holder.stopped == ["leaves"]
     await end([running])
     await manager.release_all()
+
+
+async def test_an_outage_is_told_in_the_log(
+    async_store: AsyncStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Q03: what waits for Redis waits silently, so one line says that it does and one that it is over; a
+    Redis that comes and goes does not fill the log.
+    """
+    caplog.set_level("INFO", logger="watchers.leasing")
+    monkeypatch.setattr("watchers.leasing._OUTAGE", Sparing(lines=2, seconds=60, clock=lambda: 0.0))
+    timing = replace(FAST, renew=0.0, claim=0.001)
+    manager = LeaseManager(async_store, SlowHolder(), tuple, ident="me", timing=timing)
+    run, calls = async_store.run, 0
+
+    async def comes_and_goes(call: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls // 7 % 2:
+            raise StoreUnavailable("away")
+        return await run(call)
+
+    async_store.run = comes_and_goes  # type: ignore[method-assign, assignment]
+    running = asyncio.create_task(manager.run())
+
+    async def often() -> bool:
+        return calls > 100
+
+    await eventually(often, "it came and went often")
+    await end([running])
+    away, back = "changes wait, none is lost: away", "Redis serves again"
+    told = [record.getMessage() for record in caplog.records if record.name == "watchers.leasing"]
+    assert told == [away, back, away, back]
 
 
 class Noting(SlowHolder):
