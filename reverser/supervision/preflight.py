@@ -27,8 +27,9 @@ REDIS_DEADLINE_SECONDS = 3.0
 LEAST_FREE_BYTES = 32 * 1024 * 1024
 """What a first start writes, and a reserve. On a full disk a write to a memory-mapped file kills its process
 without a message."""
-LEFTOVER_SECONDS = 15.0
-"""How long the children of a killed supervisor may take to end."""
+LEFTOVER_SECONDS = 26.0
+"""How long the children of a killed supervisor may take to end: each ends itself within 23 s of its signal, also
+where a push hangs in a hook of the remote."""
 _KINDS = ("gitproviders", "gittargets", "watchrules", "clusterwatchrules", "commitrequests")
 
 

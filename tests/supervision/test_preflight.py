@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reverser import workerprocess
 from reverser.config import load_config
 from reverser.errors import KubeForbidden, KubeUnauthenticated, KubeUnavailable, SettingsInvalid
 from reverser.quantities import Address
@@ -238,6 +239,11 @@ def test_a_killed_supervisor_that_nobody_looked_after_is_not_waited_for_in_vain(
     with preflight.owned_state_dir(tmp_path, patience=60):
         assert child.wait() == 0
     dead.wait()
+
+
+def test_a_start_outwaits_what_a_killed_supervisor_leaves() -> None:
+    """E18: killed while a push hangs in a hook and started again at once, it comes up."""
+    assert preflight.LEFTOVER_SECONDS > workerprocess.LIMIT_SECONDS + 2
 
 
 def test_redis_that_is_not_there_shows_no_password() -> None:
