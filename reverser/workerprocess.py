@@ -14,6 +14,7 @@ from reverser.errors import SettingsInvalid
 from reverser.health import announce_path, start_health_server
 from reverser.heap import settle_heap
 from reverser.readiness import PROCESS
+from reverser.supervision.child import is_orphan
 from reverser.telemetry import open_metrics
 from reverser.wiring import config
 
@@ -23,6 +24,8 @@ DRAIN_SECONDS = 15.0
 LIMIT_SECONDS = 23.0
 """Seconds after a signal until the process ends itself: what still hangs then (disk, Redis, DNS) must not
 wait for SIGKILL."""
+ORPHAN_LIMIT_SECONDS = 6.0
+"""The same where the supervisor was killed: its next start waits for the state directory meanwhile."""
 DATABASE_RETRY_SECONDS = 1.0
 
 
@@ -75,7 +78,7 @@ def begin_shutdown() -> None:
     from gitwriter import tasks
 
     PROCESS.end()
-    limit = threading.Timer(LIMIT_SECONDS, _end_now)
+    limit = threading.Timer(ORPHAN_LIMIT_SECONDS if is_orphan() else LIMIT_SECONDS, _end_now)
     limit.daemon = True
     limit.start()
     tasks.begin_shutdown()

@@ -14,6 +14,8 @@ import sys
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
+_SUPERVISOR = "GITOPS_REVERSER_SUPERVISOR"
+"""The parent's process id, for the program itself."""
 
 
 def die_with_parent(parent: int, number: int = signal.SIGTERM) -> None:
@@ -25,11 +27,18 @@ def die_with_parent(parent: int, number: int = signal.SIGTERM) -> None:
         os.kill(os.getpid(), number)
 
 
+def is_orphan() -> bool:
+    """Whether this process was started by a supervisor that has ended."""
+    supervisor = os.environ.get(_SUPERVISOR, "")
+    return supervisor.isdigit() and int(supervisor) != os.getppid()
+
+
 def main(arguments: list[str]) -> NoReturn:
     """Replace this process by the program; exits with 2 where none is named."""
     if len(arguments) < 3 or not arguments[0].isdigit() or arguments[1] != "--":
         sys.stderr.write("usage: python -m reverser.supervision.child PARENT -- PROGRAM [ARG ...]\n")
         sys.exit(2)
+    os.environ[_SUPERVISOR] = arguments[0]
     die_with_parent(int(arguments[0]))
     os.execvp(arguments[2], arguments[2:])  # noqa: S606 - no shell is wanted
 

@@ -28,8 +28,8 @@ LEAST_FREE_BYTES = 32 * 1024 * 1024
 """What a first start writes, and a reserve. On a full disk a write to a memory-mapped file kills its process
 without a message."""
 LEFTOVER_SECONDS = 26.0
-"""How long the children of a killed supervisor may take to end: each ends itself within 23 s of its signal, also
-where a push hangs in a hook of the remote."""
+"""How long the children of a killed supervisor may take to end. They are gone within seconds as a rule; none
+takes longer than a worker that is asked to end."""
 _KINDS = ("gitproviders", "gittargets", "watchrules", "clusterwatchrules", "commitrequests")
 
 

@@ -133,6 +133,48 @@ def test_children_end_with_a_supervisor_that_is_killed() -> None:
     until(lambda: is_gone(child), "the child is gone")
 
 
+def test_a_child_knows_whether_its_supervisor_was_killed(tmp_path: Path) -> None:
+    """E18: an orphan does not take the time of an ordered shutdown; a child that is told to end does."""
+    told = tmp_path / "told"
+    child_code = (
+        "import pathlib, signal, sys, time\n"
+        "from reverser.supervision.child import is_orphan\n"
+        "def end(*_):\n"
+        f"    pathlib.Path({str(told)!r}).write_text(str(is_orphan()))\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "print('up', is_orphan(), flush=True)\n"
+        "time.sleep(99)\n"
+    )
+    code = (
+        "import os, subprocess, sys, time\n"
+        "run = [sys.executable, '-m', 'reverser.supervision.child', str(os.getpid()), '--']\n"
+        "child = subprocess.Popen([*run, sys.executable, '-c', sys.argv[1]])\n"
+        "if sys.stdin.readline():\n"
+        "    child.terminate()\n"
+        "    child.wait()\n"
+        "time.sleep(99)\n"
+    )
+    for ordered in (True, False):
+        parent = subprocess.Popen(
+            [sys.executable, "-c", code, child_code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "up False\n"
+        if ordered:
+            parent.stdin.write("end\n")
+            parent.stdin.flush()
+            until(told.exists, "the child has ended")
+        parent.kill()
+        until(lambda: told.exists() and told.read_text() == str(not ordered), "the child knows")  # noqa: B023
+        parent.communicate()
+        told.unlink()
+
+
 def test_a_log_file_is_made_with_its_first_line(tmp_path: Path) -> None:
     """No line, no file."""
     log = LogFile(tmp_path / "log")
