@@ -62,7 +62,7 @@ def operator_grants() -> frozenset[Grant]:
     # A finished CommitRequest is removed after its ttlSecondsAfterFinished.
     found.add(Grant(API_GROUP, "commitrequests", "delete"))
     found |= {Grant("apiextensions.k8s.io", "customresourcedefinitions", verb) for verb in _READ}
-    found |= {Grant("apiregistration.k8s.io", "apiservices", verb) for verb in _READ}
+    found |= {Grant("apiregistration.k8s.io", "apiservices", verb) for verb in _FOLLOW}
     # REST asks whose token it was given, and what that caller may do.
     found.add(Grant("authentication.k8s.io", "tokenreviews", "create"))
     found.add(Grant("authorization.k8s.io", "subjectaccessreviews", "create"))

@@ -155,6 +155,12 @@ def test_the_product_may_write_nothing_but_its_own() -> None:
     }
 
 
+def test_aggregated_services_are_only_followed() -> None:
+    """Nothing ever gets a single one, as the audit log of a whole day of use shows."""
+    verbs = {grant.verb for grant in roles.operator_grants() if grant.resource == "apiservices"}
+    assert verbs == {"list", "watch"}
+
+
 def test_secrets_are_never_listed_unless_a_rule_selects_them() -> None:
     """Q06: generated roles hold no wildcard, and Secrets are read by name."""
     named = roles.named_grants(
