@@ -17,7 +17,7 @@ from gitwriter.windows import Unit
 from gitwriter.writer import CLOSED_GATE_RECHECK_MS, PUSH_COOLDOWN_MS
 from reverser.config import load_config
 from reverser.store import Store, keys
-from reverser.store.model import AttachEntry, Gate, OutcomeKind
+from reverser.store.model import AttachEntry, Gate, OutcomeKind, StreamRecord, StreamState, TypeRef
 
 from .conftest import PREFIX, World
 from .test_decisions import outcomes
@@ -230,6 +230,46 @@ def test_a_rescan_frees_only_what_waited_for_the_folder(
     marks = world.store.read_marks(world.target.uid)
     assert marks[world.scope()].parked_reason == ""
     assert marks[other].parked_reason == "template"
+
+
+def test_an_accepted_folder_is_filled_from_the_cluster(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """N05: whoever corrects a folder may take a managed file away; all types are read again, each once."""
+    seed(world, "live/deploy.sh", "echo\n")
+    world.event("a", "1")
+    world.write()
+    other = dataclasses.replace(world.scope(), group_resource="services")
+    for scope in (world.scope(), other):
+        kind = TypeRef("", "v1", scope.group_resource, "Kind", True)
+        world.store.write_stream(StreamRecord(scope, kind, StreamState.STREAMING, "Streaming", since_ms=5))
+    before = world.store.read_marks(world.target.uid)
+    assert other not in before
+    git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
+    subprocess.run(git, check=True)
+    monkeypatch.setattr("gitwriter.rescan.rescan_delay", lambda tries: 0.0)
+    restart(world)
+    world.write()
+    marks = world.store.read_marks(world.target.uid)
+    assert marks[world.scope()].needs_replay and marks[world.scope()].parked_reason == ""
+    assert marks[world.scope()].wanted == before[world.scope()].wanted
+    assert marks[other].needs_replay
+
+
+def test_a_change_that_is_written_frees_what_the_folder_refused(world: World) -> None:
+    """N05: the next change may come before the next scan and find the folder in order; what was refused until
+    then is read again all the same.
+    """
+    seed(world, "live/deploy.sh", "echo\n")
+    world.event("a", "1")
+    world.write()
+    assert world.store.read_marks(world.target.uid)[world.scope()].parked_reason == "path-refused"
+    git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
+    subprocess.run(git, check=True)
+    world.event("b", "1")
+    shutdown_write(world)
+    verdict = world.store.read_path_verdict(world.target.uid)
+    assert verdict is not None and verdict.accepted
+    marks = world.store.read_marks(world.target.uid)[world.scope()]
+    assert marks.needs_replay and marks.parked_reason == ""
 
 
 @pytest.mark.parametrize(("percent", "left"), [(50, 2), (49, 4)])
