@@ -18,6 +18,7 @@ from typing import Any
 from reverser.errors import KubeConflict, KubeNotFound, ReverserError
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import resource_path
+from reverser.sparing import Sparing
 
 LEASE_NAME = "gitops-reverser-controllers"
 DURATION = 15.0
@@ -25,6 +26,7 @@ RENEW_DEADLINE = 10.0
 RETRY = 2.0
 
 _log = logging.getLogger(__name__)
+_LINES = Sparing(lines=2, seconds=60)
 
 
 def boot_time() -> float:
@@ -101,7 +103,8 @@ class Election:
             async with asyncio.timeout(RENEW_DEADLINE / 2):
                 return await self._take()
         except (ReverserError, TimeoutError) as error:
-            _log.info("the controllers' lease cannot be taken or renewed now: %s", error)
+            if _LINES.left(type(error)):
+                _log.info("the controllers' lease cannot be taken or renewed now: %s", error)
             return False
 
     async def _take(self) -> bool:

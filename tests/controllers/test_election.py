@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
 
 from reverser.controllers.conditions import Plan, blocked
 from reverser.controllers.election import LEASE_NAME, Election
 from reverser.controllers.events import Recorder
 from reverser.controllers.status import StatusWriter
+from reverser.errors import KubeUnavailable
 from reverser.kube.client import AsyncKube
 from reverser.kube.paths import core_path, own_path, resource_path
 from reverser.sandbox.thread import SandboxServer
+from reverser.sparing import Sparing
 from tests.controllers.cluster import CRD_DIR, CRDS
 
 LEASE = resource_path("coordination.k8s.io", "v1", "leases", namespace="default", name=LEASE_NAME)
@@ -178,3 +182,26 @@ async def test_holding_ends_by_itself_without_renewal(kube: AsyncKube, sandbox: 
     assert not election.held
     sandbox.stop()
     assert not await election._attempt()
+
+
+async def test_an_api_server_that_refuses_does_not_fill_the_log(
+    kube: AsyncKube, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every try fails while an outage lasts; the log says so a few times a minute."""
+    tries: list[str] = []
+
+    async def refuse(path: str) -> object:
+        tries.append(path)
+        raise KubeUnavailable("the API server refuses")
+
+    monkeypatch.setattr(kube, "get", refuse)
+    monkeypatch.setattr("reverser.controllers.election.RETRY", 0.01)
+    monkeypatch.setattr("reverser.controllers.election._LINES", Sparing(lines=2, seconds=600))
+    caplog.set_level(logging.INFO, "reverser.controllers.election")
+    stop = asyncio.Event()
+    election = Election(kube, namespace="default", identity="one")
+    task = asyncio.ensure_future(election.run(stop, lambda lost: lost.wait()))
+    await until(lambda: len(tries) > 5)
+    stop.set()
+    await task
+    assert len([record for record in caplog.records if "cannot be taken" in record.message]) == 2
