@@ -103,7 +103,7 @@ class Election:
             async with asyncio.timeout(RENEW_DEADLINE / 2):
                 return await self._take()
         except (ReverserError, TimeoutError) as error:
-            if _LINES.left(type(error)):
+            if _LINES.left(type(error).__name__):
                 _log.info("the controllers' lease cannot be taken or renewed now: %s", error)
             return False
 
