@@ -53,6 +53,7 @@ class Injector:
         self._record = record
         self._running: list[threading.Thread] = []
         self._afterwards: list[Callable[[], None]] = []
+        self._at_remote = threading.Lock()
         self.failed: list[str] = []
         self.take_overs: list[TakeOver] = []
         self.definition = ""
@@ -234,6 +235,11 @@ class Injector:
         _insist(lambda: self._space.kube.create("/sandbox/faults", order))
 
     def _remote(self, step: Step) -> None:
+        """One at a time: a repository that is away can be neither rewritten nor given a hook."""
+        with self._at_remote:
+            self._meddle(step)
+
+    def _meddle(self, step: Step) -> None:
         space, fault = self._space, step.fault
         if fault is Fault.REMOTE_AWAY:
             away = space.repository.with_name("away.git")
@@ -251,17 +257,9 @@ class Injector:
                 _insist(partial(space.seed, {f"docs/{number}.md": f"{time.time()}\n"}))
                 time.sleep(0.3)
         elif fault is Fault.REMOTE_REWRITTEN:
-            subprocess.run(
-                [
-                    "git",
-                    f"--git-dir={space.repository}",
-                    "update-ref",
-                    "refs/heads/main",
-                    "refs/heads/main~2",
-                ],
-                check=True,
-                capture_output=True,
-            )
+            git = ["git", f"--git-dir={space.repository}"]
+            back = [*git, "update-ref", "refs/heads/main", "refs/heads/main~2"]
+            _insist(partial(subprocess.run, back, check=True, capture_output=True))
 
 
 _AT_ONCE = frozenset({Fault.KILL, Fault.KILL_ROLE, Fault.STORE_KILLED, Fault.API_KILLED, Fault.TOKEN})

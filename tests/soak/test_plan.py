@@ -163,6 +163,21 @@ def test_a_fault_has_its_effect(step: Step, tmp_path: Path, monkeypatch: pytest.
         assert any(EFFECTS[step.fault] in call for call in calls), calls
 
 
+def test_faults_of_the_remote_wait_for_each_other(tmp_path: Path) -> None:
+    """A repository that is away for a while is rewritten when it is back."""
+    fleet: Any = Trace("fleet", [])
+    fleet.machine = Trace("fleet.machine", [])
+    fleet.machine.missing = {}
+    space: Any = Trace("space", [])
+    space.repository = _repository(tmp_path)
+    injector = Injector(fleet, space, Trace("record", []))  # type: ignore[arg-type]
+    injector.begin(Step(Fault.REMOTE_AWAY, 0, "worker", 0.5))
+    injector.begin(Step(Fault.REMOTE_REWRITTEN, 0, "worker", 0.0))
+    injector.finish()
+    assert injector.failed == []
+    assert _commits(space.repository) == 1
+
+
 def test_who_is_only_just_starting_is_not_left_without_memory() -> None:
     """Nothing at all could start with that, so it would say nothing of the product."""
     calls: list[str] = []
