@@ -150,15 +150,11 @@ class LeaseManager:
             await asyncio.wait(self._leaving.values())
         for uid, fence in list(self._held.items()):
             del self._held[uid]
-            try:
-                await self._store.release_lease(LeaseKind.TARGET, uid, fence)
-            except StoreUnavailable as error:
-                log.info("the lease of target %s could not be released, it will expire: %s", uid, error)
+            await self._release(uid, fence)
 
     async def lost(self, uid: str) -> None:
         """An append was refused because another holds the lease: win it back or stop."""
-        if uid in self._held:
-            await self._take_again(uid)
+        await self._take_again(uid)
 
     async def _renew(self) -> None:
         ttl = int(self._timing.lease * 1000)
@@ -171,10 +167,17 @@ class LeaseManager:
             await self._take_again(uid)
 
     async def _take_again(self, uid: str) -> None:
+        if uid not in self._held:
+            return
         fence = await self._acquire(uid)
+        if uid not in self._held:
+            # It stopped meanwhile, so nothing runs that could use the lease.
+            if fence is not None:
+                await self._release(uid, fence)
+            return
         if fence is None:
             log.info("target %s is held by another watcher now", uid)
-            self._held.pop(uid, None)
+            del self._held[uid]
             self._leave(uid, drain=False)
             return
         self._held[uid] = fence
@@ -185,13 +188,11 @@ class LeaseManager:
         return await self._store.acquire_lease(LeaseKind.TARGET, uid, self._token, ttl, self._ident)
 
     async def _claim(self) -> None:
-        plan = plan_leases(
-            me=self._ident,
-            targets=self._targets(),
-            mine=tuple(self._held),
-            holders=await self._store.lease_holders(LeaseKind.TARGET),
-            watchers=await self._store.heartbeats(HEARTBEAT_KIND),
-        )
+        holders = await self._store.lease_holders(LeaseKind.TARGET)
+        watchers = await self._store.heartbeats(HEARTBEAT_KIND)
+        # Read last: a target may stop while Redis answers, and is not to be stopped a second time.
+        targets, mine = self._targets(), tuple(self._held)
+        plan = plan_leases(me=self._ident, targets=targets, mine=mine, holders=holders, watchers=watchers)
         for uid in plan.release:
             self._leave(uid, drain=True)
         for uid in plan.acquire:
@@ -216,8 +217,10 @@ class LeaseManager:
         except Exception:
             log.exception("a bug while stopping target %s; its lease is released all the same", uid)
         fence = self._held.pop(uid, None)
-        if fence is None:
-            return
+        if fence is not None:
+            await self._release(uid, fence)
+
+    async def _release(self, uid: str, fence: Fence) -> None:
         try:
             await self._store.release_lease(LeaseKind.TARGET, uid, fence)
         except StoreUnavailable as error:

@@ -127,6 +127,63 @@ async def test_a_slow_goodbye_costs_no_other_lease(async_store: AsyncStore) -> N
     await manager.release_all()
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize(
+    "name", ["heartbeat", "renew_leases", "lease_holders", "heartbeats", "acquire_lease"]
+)
+async def test_a_target_that_stops_while_redis_is_asked(
+    async_store: AsyncStore, monkeypatch: pytest.MonkeyPatch, name: str, moment: str
+) -> None:
+    """J2: it stops once, and no lease is kept for which nothing runs any more."""
+    targets, holder = {"leaves", "stays"}, SlowHolder()
+    timing = replace(FAST, renew=0.05, claim=0.01)
+    manager = LeaseManager(async_store, holder, lambda: targets, ident="me", timing=timing)
+    ask, aside = getattr(async_store, name), AsyncStore(async_store.client)
+    running = asyncio.create_task(manager.run())
+
+    async def both() -> bool:
+        return set(manager.held) == {"leaves", "stays"}
+
+    async def stopped() -> bool:
+        return set(await aside.lease_holders(LeaseKind.TARGET)) == {"stays"}
+
+    async def stops() -> None:
+        if not holder.may_stop.is_set():
+            holder.may_stop.set()
+            await eventually(stopped, "its lease is given back")
+
+    async def late(*args: Any) -> Any:
+        if moment == "before":
+            await stops()
+        answer = await ask(*args)
+        if moment == "after":
+            await stops()
+        return answer
+
+    await eventually(both, "both are held")
+    targets.discard("leaves")
+    await asyncio.wait_for(holder.leaving.wait(), DEADLINE)
+    monkeypatch.setattr(async_store, name, late)
+    if name == "acquire_lease":
+        await manager.lost("leaves")
+    await asyncio.wait_for(holder.may_stop.wait(), DEADLINE)
+    beat, beats = async_store.heartbeat, 0
+
+    async def counted(*args: Any) -> None:
+        nonlocal beats
+        beats += 1
+        await beat(*args)
+
+    async def turned() -> bool:
+        return beats > 2
+
+    monkeypatch.setattr(async_store, "heartbeat", counted)
+    await eventually(turned, "two whole turns have passed")
+    assert (holder.stopped, manager.held) == (["leaves"], ("stays",))
+    assert await stopped()
+    await end([running])
+
+
 async def test_an_outage_is_told_in_the_log(
     async_store: AsyncStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
