@@ -93,12 +93,13 @@ class Attempt:
         self._note_kept(progress.built)
         made = [built for built in progress.built if built.commit]
         opened = not made and self._opens(progress.built, base)
-        if made or opened:
+        arrives = bool(made) or opened
+        if arrives:
             self._push(progress.built, base=base, tip=progress.start or "")
         for settlement in progress.refused:
             self._store.settle(self._branch, edges.lease.fence, settlement)
-        tip = (progress.start if made or opened else base.tip) or ""
-        self._settle(progress.built, tip=tip, arrived=bool(made) or opened, opened=opened)
+        tip = (progress.start if arrives else base.tip) or ""
+        self._settle(progress.built, tip=tip, arrived=arrives, opened=opened)
         if progress.start is not None:
             for root, inventory in progress.inventories.items():
                 edges.shelf.put(edges.repository, root=root, commit=progress.start, inventory=inventory)

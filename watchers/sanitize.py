@@ -8,6 +8,7 @@ returns a deep copy for every other use.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -65,7 +66,8 @@ def project(obj: Mapping[str, Any]) -> Obj:
     meta = obj.get("metadata")
     if isinstance(meta, Mapping):
         result["metadata"] = _metadata(meta)
-    _without_blank_times(result)
+    for path in _TO_COME:
+        result = _without_blank_time(result, path)
     rule = _RULES.get((group_of(obj), str(obj.get("kind"))))
     if rule is not None:
         rule(result)
@@ -97,64 +99,40 @@ _TEMPLATES = (
     ("spec", "jobTemplate"),
     ("spec", "jobTemplate", "spec", "template"),
 )
+_EACH = "*"
+_CLAIMS = ("spec", "volumes", _EACH, "ephemeral", "volumeClaimTemplate")
+_TO_COME = (*_TEMPLATES, ("spec", "volumeClaimTemplates", _EACH), *((*path, *_CLAIMS) for path in _TEMPLATES))
 """Where objects carry metadata of objects to come, whose unset creationTimestamp is sent as null."""
 
 
-def _without_blank_times(result: Obj) -> None:
-    for path in _TEMPLATES:
-        inner: Any = result
-        for key in path:
-            inner = inner.get(key) if isinstance(inner, Mapping) else None
-        if isinstance(inner, Mapping) and _has_blank_time(inner):
-            _own(result, path)["metadata"] = _without_time(inner["metadata"])
-            _drop_empty_metadata(_own(result, path))
-        volumes = _volumes(inner)
-        if volumes is not None and any(_has_blank_time(_claim_of(volume)) for volume in volumes):
-            _own(result, (*path, "spec"))["volumes"] = [_without_claim_time(volume) for volume in volumes]
-    spec = result.get("spec")
-    claims = spec.get("volumeClaimTemplates") if isinstance(spec, Mapping) else None
-    if isinstance(claims, list) and any(isinstance(c, Mapping) and _has_blank_time(c) for c in claims):
-        _own(result, ("spec",))["volumeClaimTemplates"] = [
-            {**c, "metadata": _without_time(c["metadata"])}
-            if isinstance(c, Mapping) and _has_blank_time(c)
-            else c
-            for c in claims
-        ]
+def _without_blank_time(value: Any, path: tuple[str, ...]) -> Any:
+    """``value`` without the unset time of what stands at ``path``; the same value where there is none."""
+    if not path:
+        return _timeless(value)
+    key, rest = path[0], path[1:]
+    if key == _EACH:
+        if not isinstance(value, list):
+            return value
+        items = [_without_blank_time(item, rest) for item in value]
+        return value if all(map(operator.is_, items, value)) else items
+    if not isinstance(value, Mapping) or key not in value:
+        return value
+    inner = _without_blank_time(value[key], rest)
+    return value if inner is value[key] else {**value, key: inner}
 
 
-def _volumes(template: Any) -> list[Any] | None:
-    spec = template.get("spec") if isinstance(template, Mapping) else None
-    volumes = spec.get("volumes") if isinstance(spec, Mapping) else None
-    return volumes if isinstance(volumes, list) else None
-
-
-def _claim_of(volume: Any) -> Mapping[str, Any]:
-    ephemeral = volume.get("ephemeral") if isinstance(volume, Mapping) else None
-    claim = ephemeral.get("volumeClaimTemplate") if isinstance(ephemeral, Mapping) else None
-    return claim if isinstance(claim, Mapping) else {}
-
-
-def _without_claim_time(volume: Any) -> Any:
-    claim = dict(_claim_of(volume))
-    if not _has_blank_time(claim):
-        return volume
-    claim["metadata"] = _without_time(claim["metadata"])
-    _drop_empty_metadata(claim)
-    return {**volume, "ephemeral": {**volume["ephemeral"], "volumeClaimTemplate": claim}}
-
-
-def _has_blank_time(inner: Mapping[str, Any]) -> bool:
-    meta = inner.get("metadata")
-    return isinstance(meta, Mapping) and "creationTimestamp" in meta and meta["creationTimestamp"] is None
-
-
-def _without_time(meta: Mapping[str, Any]) -> Obj:
-    return {key: value for key, value in meta.items() if key != "creationTimestamp"}
-
-
-def _drop_empty_metadata(inner: Obj) -> None:
-    if not inner["metadata"]:
-        del inner["metadata"]
+def _timeless(inner: Any) -> Any:
+    meta = inner.get("metadata") if isinstance(inner, Mapping) else None
+    if (
+        not isinstance(meta, Mapping)
+        or "creationTimestamp" not in meta
+        or meta["creationTimestamp"] is not None
+    ):
+        return inner
+    left = {key: value for key, value in meta.items() if key != "creationTimestamp"}
+    if left:
+        return {**inner, "metadata": left}
+    return {key: value for key, value in inner.items() if key != "metadata"}
 
 
 def _own(result: Obj, path: tuple[str, ...]) -> Obj:
@@ -210,7 +188,8 @@ def _job(result: Obj) -> None:
     template = spec.get("template")
     if isinstance(template, Mapping) and isinstance(template.get("metadata"), Mapping):
         _strip_labels(result, ("spec", "template", "metadata"), JOB_LABELS.__contains__)
-        _drop_empty_metadata(_own(result, ("spec", "template")))
+        if not result["spec"]["template"]["metadata"]:
+            del result["spec"]["template"]["metadata"]
 
 
 def _secret(result: Obj) -> None:

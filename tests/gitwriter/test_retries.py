@@ -37,6 +37,12 @@ def write_without_a_remote(world: World) -> None:
     away.rename(world.repository)
 
 
+def delete_main(world: World) -> None:
+    """Somebody deletes the branch on the remote."""
+    git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
+    subprocess.run(git, check=True)
+
+
 def pause(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[int]:
     """Every failed attempt is followed by this pause; answers how many failed in a row before each."""
     seen: list[int] = []
@@ -222,8 +228,7 @@ def test_a_rescan_frees_only_what_waited_for_the_folder(
     world.write()
     other = dataclasses.replace(world.scope(), namespace="depot")
     world.store.park(other, "template", 0)
-    git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
-    subprocess.run(git, check=True)
+    delete_main(world)
     monkeypatch.setattr("gitwriter.rescan.rescan_delay", lambda tries: 0.0)
     restart(world)
     world.write()
@@ -243,8 +248,7 @@ def test_an_accepted_folder_is_filled_from_the_cluster(world: World, monkeypatch
         world.store.write_stream(StreamRecord(scope, kind, StreamState.STREAMING, "Streaming", since_ms=5))
     before = world.store.read_marks(world.target.uid)
     assert other not in before
-    git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
-    subprocess.run(git, check=True)
+    delete_main(world)
     monkeypatch.setattr("gitwriter.rescan.rescan_delay", lambda tries: 0.0)
     restart(world)
     world.write()
@@ -262,8 +266,7 @@ def test_a_change_that_is_written_frees_what_the_folder_refused(world: World) ->
     world.event("a", "1")
     world.write()
     assert world.store.read_marks(world.target.uid)[world.scope()].parked_reason == "path-refused"
-    git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
-    subprocess.run(git, check=True)
+    delete_main(world)
     world.event("b", "1")
     shutdown_write(world)
     verdict = world.store.read_path_verdict(world.target.uid)
@@ -362,8 +365,7 @@ def test_a_rescan_frees_nothing_too_early(world: World, monkeypatch: pytest.Monk
     assert gate is not None
     if how == "gate closed":
         world.store.write_gate(world.target.uid, dataclasses.replace(gate, open=False))
-        git = ["git", f"--git-dir={world.repository}", "update-ref", "-d", "refs/heads/main"]
-        subprocess.run(git, check=True)
+        delete_main(world)
     world.write()
     assert world.store.read_marks(world.target.uid)[world.scope()].parked_reason == "path-refused"
     verdict = world.store.read_path_verdict(world.target.uid)
