@@ -19,7 +19,7 @@ from gitwriter.building import Builder, Progress
 from gitwriter.edges import AttemptEdges
 from gitwriter.manifests import PLACEMENT_SKIPS, Inventory, WritePlan
 from gitwriter.outcomes import Built, Written, author_kind, settlement_of
-from gitwriter.readmitted import replay_refused
+from gitwriter.readmitted import write_verdict
 from gitwriter.skips import follow, newly
 from gitwriter.units import Work, sweep_of
 from gitwriter.verdicts import obstacle_verdict, verdict_of
@@ -212,9 +212,7 @@ class Attempt:
             self._store.write_skipped(uid, skipped)
             self._tell(boundary.target, newly(before, skipped))
         verdict = verdict_of(item.after, now_ms=self._store.time_ms(), remarks=item.remarks)
-        if verdict.accepted:
-            replay_refused(self._store, uid)
-        self._store.write_path_verdict(uid, verdict)
+        write_verdict(self._store, uid, verdict)
 
     def _tell(self, target: TargetRef, skipped: Sequence[SkippedObject]) -> None:
         """Log newly skipped objects, a bounded number of lines: the status lists them all."""

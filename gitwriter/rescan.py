@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from gitwriter.attempt import Attempt
 from gitwriter.backoff import rescan_delay
 from gitwriter.memory import BranchMemory
-from gitwriter.readmitted import replay_refused
+from gitwriter.readmitted import write_verdict
 from reverser.errors import LostRace, StalledError, TransientError
 from reverser.store import Store
 
@@ -87,9 +87,7 @@ class Rescanner:
             base, _settled = attempt.prepare([])
             for uid, path in refused.items():
                 verdict = attempt.rescan(path, base)
-                if verdict.accepted:
-                    replay_refused(self._store, uid)
-                self._store.write_path_verdict(uid, verdict)
+                write_verdict(self._store, uid, verdict)
                 self._memory.rescans[uid] = self._memory.rescans.get(uid, 0) + 1
                 if verdict.accepted:
                     logger.info("a refused folder is accepted now", extra={"target": uid, "path": path})
