@@ -389,37 +389,50 @@ class Draft:
 
     def _put(self, wanted: str, member: NewDocument, *, built: bool) -> None:
         """Write a new document into the file that it wants, or where that is full into one that follows."""
-        inventory, subject = self._inventory, member.subject
+        refusal = self._append_refusal(wanted, member.subject)
+        if refusal is not None:
+            self.ledger.skip(member.number, refusal[0], refusal[1], wanted)
+            return
+        if self._settled(wanted, member, built=built, note=member.place.note):
+            return
         for path in sequels(wanted):
-            record, work = inventory.files.get(path), self.ledger.works.get(path)
-            if path != wanted and (path in self._wanted or is_full(record, work, inventory.limits)):
+            if path in self._wanted or self._is_full(path):
                 continue
-            if path != wanted and (problem := self._sequel_problem(path)):
+            if problem := self._sequel_problem(path):
                 text = f"{wanted} is full, and {path} cannot follow it: {problem}; split the file"
                 self.ledger.skip(member.number, SkipReason.LIMIT, text, wanted)
                 return
-            refusal = self._append_refusal(path, subject) if record is not None else None
-            if refusal is not None and path == wanted:
-                self.ledger.skip(member.number, refusal[0], refusal[1], path)
-                return
-            if refusal is not None or is_full(record, work, inventory.limits):
+            if self._append_refusal(path, member.subject) is not None:
                 continue
-            place = replace(member.place, path=path)
-            found = registration(inventory, place, subject) if built and record is None else None
-            if record is not None:
-                inherits = bool(inventory.context.namespace(path)) and subject.namespaced
-            else:
-                inherits = found is not None and found.supplies_namespace
-            rendered = self._rendered(path, member, inherits=inherits)
-            if rendered is None:
+            if self._settled(path, member, built=built, note=f"{wanted} is full"):
                 return
-            if not has_bytes_left(record, work, rendered, inventory.limits):
-                continue
-            if found is not None:
-                self._register(member.number, found)
-            note = member.place.note if path == wanted else f"{wanted} is full"
-            self._add(path, member, rendered, note=note)
-            return
+
+    def _settled(self, path: str, member: NewDocument, *, built: bool, note: str) -> bool:
+        """Add a new document to this file, or skip it where it cannot be written at all; False without room
+        for it.
+        """
+        inventory, subject = self._inventory, member.subject
+        if self._is_full(path):
+            return False
+        record, work = inventory.files.get(path), self.ledger.works.get(path)
+        place = replace(member.place, path=path)
+        found = registration(inventory, place, subject) if built and record is None else None
+        if record is not None:
+            inherits = bool(inventory.context.namespace(path)) and subject.namespaced
+        else:
+            inherits = found is not None and found.supplies_namespace
+        rendered = self._rendered(path, member, inherits=inherits)
+        if rendered is None:
+            return True
+        if not has_bytes_left(record, work, rendered, inventory.limits):
+            return False
+        if found is not None:
+            self._register(member.number, found)
+        self._add(path, member, rendered, note=note)
+        return True
+
+    def _is_full(self, path: str) -> bool:
+        return is_full(self._inventory.files.get(path), self.ledger.works.get(path), self._inventory.limits)
 
     def _sequel_problem(self, path: str) -> str:
         if is_hidden(path, self._inventory.rules):
@@ -427,6 +440,9 @@ class Draft:
         return path_problem(self._inventory, path)
 
     def _append_refusal(self, path: str, subject: Subject) -> tuple[SkipReason, str] | None:
+        """Why a document may not be added to a file that exists."""
+        if path not in self._inventory.files:
+            return None
         asked = path, subject.namespaced, subject.namespace, subject.sensitive
         if asked not in self._refusals:
             self._refusals[asked] = append_refusal(self._inventory, path, subject)

@@ -114,10 +114,10 @@ def test_a_sealed_object_is_never_joined() -> None:
 
 def test_the_names_of_further_files() -> None:
     """The number stands before the suffix, and the name stays one that a checkout can hold."""
-    assert list(islice(sequels("x/all.yml"), 3)) == ["x/all.yml", "x/all-2.yml", "x/all-3.yml"]
+    assert list(islice(sequels("x/all.yml"), 2)) == ["x/all-2.yml", "x/all-3.yml"]
     long = f"x/{'a' * 240}.yaml"
-    assert all(len(path.split("/")[-1]) <= 240 for path in islice(sequels(long), 1, 12))
-    assert len(set(islice(sequels(long), 12))) == 12
+    assert all(len(path.split("/")[-1]) <= 240 for path in islice(sequels(long), 11))
+    assert len(set(islice(sequels(long), 11)) | {long}) == 12
 
 
 def test_many_documents_are_appended_as_one_by_one() -> None:

@@ -23,8 +23,7 @@ _GROWTH = 8
 
 
 def sequels(path: str) -> Iterator[str]:
-    """A bundle's path, then those of the files that continue it, without end."""
-    yield path
+    """The paths of the files that continue a bundle, without end."""
     suffix = next((end for end in MANIFEST_SUFFIXES if path.endswith(end)), "")
     stem = path.removesuffix(suffix)
     for number in count(2):
