@@ -1,7 +1,8 @@
 """Small caches of list and watch, for the project's own kinds and for change hints.
 
 A cache is right as of some moment and catches up on its own; final decisions read uncached. It is meant for
-few, small objects: a ``transform`` keeps only what is needed of each.
+few, small objects: a ``transform`` keeps only what is needed of each. A bug met by one of them stops neither
+the others nor the cache, because nothing would tell that it is outdated from then on.
 """
 
 from __future__ import annotations
@@ -107,6 +108,11 @@ class Informer(Generic[T]):
                 if not isinstance(error, TransientError | KubeForbidden | KubeNotFound):
                     version = ""
                 await asyncio.sleep(self._pause(error, failures))
+            except Exception:
+                failures += 1
+                log.exception("cache of %s: a bug; it is read anew", self._path)
+                version = ""
+                await asyncio.sleep(self._timing.backoff(failures))
 
     def _advice(self, error: ReverserError) -> str:
         if isinstance(error, KubeForbidden):
@@ -163,7 +169,11 @@ class Informer(Generic[T]):
         known = self._items.get(key)
         if known is not None and known[0] == facts.resource_version:
             return
-        value = self._transform(obj)
+        try:
+            value = self._transform(obj)
+        except Exception:
+            log.exception("cache of %s: a bug met by %s; it stays as it was known", self._path, key)
+            return
         self._items[key] = (facts.resource_version, value)
         self._tell(key, value)
 
@@ -173,7 +183,10 @@ class Informer(Generic[T]):
 
     def _tell(self, key: str, value: T | None) -> None:
         for listener in self._listeners:
-            listener(key, value)
+            try:
+                listener(key, value)
+            except Exception:
+                log.exception("cache of %s: a bug of a listener met by %s", self._path, key)
 
 
 def _key(obj: Mapping[str, Any]) -> str:

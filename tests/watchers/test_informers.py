@@ -173,6 +173,49 @@ async def test_a_history_that_is_always_gone_is_no_tight_loop(cluster: Cluster) 
     await kube.close()
 
 
+@pytest.mark.parametrize("where", ["transform", "listener", "stream"])
+async def test_a_bug_stops_no_cache(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    """Whatever one object or one stream meets, the other objects are followed further, and the log tells."""
+    kube = await AsyncKube.connect(cluster.kubeconfig)
+
+    def value(obj: dict[str, Any]) -> str:
+        if where == "transform" and obj["metadata"]["name"] == "odd":
+            raise RuntimeError("odd")
+        return str(obj["data"]["v"])
+
+    def heard(key: str, new: str | None) -> None:
+        if where == "listener" and key == "shop/odd":
+            raise RuntimeError("odd")
+
+    watch, streams = kube.watch, 0
+
+    async def breaks(*args: Any, **options: Any) -> Any:
+        nonlocal streams
+        streams += 1
+        if where == "stream" and streams == 1:
+            raise RuntimeError("odd")
+        return await watch(*args, **options)
+
+    monkeypatch.setattr(kube, "watch", breaks)
+    path = core_path("configmaps", namespace="shop")
+    informer = Informer(kube, path, value, on_change=heard, timing=FAST)
+    informer.start()
+    assert await informer.wait_synced(DEADLINE)
+    cluster.create("odd", v="1")
+    cluster.create("plain", v="2")
+
+    async def followed() -> bool:
+        return informer.get("shop", "plain") == "2"
+
+    await eventually(followed, "the other object")
+    assert informer.get("shop", "odd") == (None if where == "transform" else "1")
+    assert {record.levelname for record in caplog.records if "a bug" in record.getMessage()} == {"ERROR"}
+    await informer.stop()
+    await kube.close()
+
+
 @pytest.mark.parametrize(
     ("status", "path", "words"),
     [
