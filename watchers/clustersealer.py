@@ -21,7 +21,7 @@ from reverser.kube.aio import AsyncKube
 from reverser.kube.entries import decode_entries, decode_entry, encode_entries
 from reverser.kube.paths import core_path
 from reverser.store.model import ObjectRef
-from reverser.trust.age import check_encryption, holds_key_of, resolve_recipients
+from reverser.trust.age import check_encryption, holds_key, holds_key_of, resolve_recipients
 from reverser.trust.digests import DIGEST_SECRET, Digester, key_of_entries, key_of_file, new_key_entries
 from reverser.trust.sealing import Sealer as Sops
 from reverser.trust.sealing import sealing_regex
@@ -48,6 +48,8 @@ class ClusterSealer:
         self._digester: Digester | None = None
         self._key_lock = asyncio.Lock()
         self._known: dict[str, tuple[float, int, tuple[str, ...]]] = {}
+        self._key_secrets: dict[str, tuple[str, str]] = {}
+        """Namespace and name of the age Secret that a target names."""
 
     async def recipients(self, target: GitTarget) -> tuple[str, ...] | Unsealed:
         """Who can decrypt what is sealed for ``target`` now.
@@ -60,6 +62,7 @@ class ClusterSealer:
                 "EncryptionNotConfigured",
                 f"GitTarget {target.meta.key} has no encryption; set spec.encryption to mirror Secrets",
             )
+        self._key_secrets[target.meta.uid] = (target.meta.namespace, encryption.secret_name)
         known = self._known.get(target.meta.uid)
         if known is not None and known[1] == target.meta.generation and known[0] > time.monotonic():
             return known[2]
@@ -91,9 +94,11 @@ class ClusterSealer:
         """The encrypted YAML document of a projection. Raises TransientError when sops does not answer.
 
         A Secret that holds a key to this very target is not written: the copy would be no use to whoever lost
-        the key, and a reader with one recipient's key would gain another's.
+        the key, and a reader with one recipient's key would gain another's. The Secret that the target names
+        stays out with any key: one that was put there a moment ago is no recipient yet, and would be sealed
+        for the very key that it replaces.
         """
-        if ref.type.group_resource == "secrets" and _opens(projection, recipients):
+        if ref.type.group_resource == "secrets" and self._is_own_key(target_uid, ref, projection, recipients):
             return Unsealed(
                 OWN_KEY,
                 f"Secret {ref.namespace}/{ref.name} holds an age key that opens this target, so it is not "
@@ -113,6 +118,14 @@ class ClusterSealer:
             if reason := getattr(error, "reason", ""):
                 return Unsealed(reason, str(error))
             raise
+
+    def _is_own_key(
+        self, target_uid: str, ref: ObjectRef, projection: Mapping[str, Any], recipients: tuple[str, ...]
+    ) -> bool:
+        data = projection.get("data")
+        values = [decode_entry(value) for value in data.values()] if isinstance(data, Mapping) else []
+        named = self._key_secrets.get(target_uid) == (ref.namespace, ref.name)
+        return (named and holds_key(values)) or holds_key_of(values, recipients)
 
     async def _load_key(self) -> Digester:
         async with self._key_lock:
@@ -157,9 +170,3 @@ class ClusterSealer:
 def _scope(target_uid: str, ref: ObjectRef) -> str:
     """Keeps equal objects of different targets apart: neither text nor digest is ever shared."""
     return f"{target_uid}|{ref.type.group_resource}|{ref.namespace}|{ref.name}"
-
-
-def _opens(projection: Mapping[str, Any], recipients: tuple[str, ...]) -> bool:
-    data = projection.get("data")
-    values = data.values() if isinstance(data, Mapping) else ()
-    return holds_key_of((decode_entry(value) for value in values), recipients)

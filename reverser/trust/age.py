@@ -113,6 +113,11 @@ def _public_of(entry: bytes, where: str) -> str:
         ) from None
 
 
+def holds_key(values: Iterable[bytes]) -> bool:
+    """Whether anything that looks like a private age key stands in ``values``, whoever it belongs to."""
+    return any(_KEY.search(value) for value in values)
+
+
 def holds_key_of(values: Iterable[bytes], recipients: Iterable[str]) -> bool:
     """Whether a private key that belongs to one of ``recipients`` stands anywhere in ``values``."""
     wanted = set(recipients)

@@ -361,6 +361,50 @@ async def test_the_key_of_a_target_is_not_written_into_it() -> None:
     assert isinstance(sealed, bytes)
 
 
+async def test_a_key_that_replaces_another_is_not_sealed_for_it() -> None:
+    """J18: the Secret that a target names stays out with any key, also before its recipients are read anew;
+    without a key it is a Secret like others, and so is a key that another Secret holds.
+    """
+    old, new = (pyrage.x25519.Identity.generate() for _ in range(2))
+
+    class Holding:
+        async def get(self, path: str) -> Mapping[str, Any]:
+            return {"data": {"a.agekey": base64.b64encode(f"{old}\n".encode()).decode()}}
+
+    target = parse_git_target(
+        {
+            "metadata": {"uid": "u", "namespace": "shop", "name": "gt", "generation": 1},
+            "spec": {
+                "providerRef": {"name": "gp"},
+                "branch": "main",
+                "path": "live",
+                "encryption": {
+                    "age": {"enabled": True, "recipients": {"extractFromSecret": True}},
+                    "secretRef": {"name": "age"},
+                },
+            },
+        }
+    )
+    sealer = ClusterSealer(Holding(), namespace="ops")  # type: ignore[arg-type]
+    recipients = await sealer.recipients(target)
+    assert recipients == (str(old.to_public()),)
+
+    async def sealed(name: str, text: str, *, namespace: str = "shop", uid: str = "u") -> bytes | Unsealed:
+        ref = ObjectRef(TypeRef("", "v1", "secrets", "Secret", True), namespace, name)
+        data = {"a.agekey": base64.b64encode(text.encode()).decode()}
+        projection = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
+        return await sealer.seal(uid, ref, projection, (str(old.to_public()),))
+
+    refused = await sealed("age", f"# rotated\n{new}\n")
+    assert isinstance(refused, Unsealed)
+    assert refused.reason == "OwnAgeKey"
+    assert str(new) not in refused.message
+    assert isinstance(await sealed("age", "soon"), bytes)
+    assert isinstance(await sealed("other", f"{new}"), bytes)
+    assert isinstance(await sealed("age", f"{new}", namespace="depot"), bytes)
+    assert isinstance(await sealed("age", f"{new}", uid="other"), bytes)
+
+
 async def test_what_was_refused_and_is_gone_is_no_longer_shown(bench: Bench, cluster: Cluster) -> None:
     """J03: an object that went while nobody watched, and a type that no rule selects any more."""
     uid = cluster.target()
