@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from .ignore import IGNORE_FILE
 from .inventory import Inventory
+from .tree import TreeEntry, blob_id
 
 README = "README.md"
 SOPS_RULES = ".sops.yaml"
@@ -66,6 +67,15 @@ def sops_rules_text(recipients: Sequence[str]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def is_untouched_ignore_file(entry: TreeEntry) -> bool:
+    """Whether an entry is the ignore file as it was created, without a pattern of anybody's.
+
+    In a folder below the path it is what a GitTarget of that folder left behind; it says nothing there.
+    """
+    name = entry.path.rpartition("/")[2]
+    return name == IGNORE_FILE and entry.blob == blob_id(_IGNORE_TEXT.encode(), like=entry.blob)
 
 
 def missing_files(

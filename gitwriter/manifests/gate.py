@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .bootstrap import is_untouched_ignore_file
 from .facts import DocumentClass, DocumentFact, FileFacts
 from .guards import untouchable_text
 from .identity import NameKey
@@ -73,6 +74,8 @@ def _limit_issues(inventory: Inventory) -> Iterator[Issue]:
 
 def _file_issues(inventory: Inventory, path: str, record: FileRecord) -> Iterator[Issue]:
     if record.role is Role.FOREIGN:
+        if is_untouched_ignore_file(record.entry):
+            return
         text = f"{path} is a file that this path does not manage; {_renaming(path)}{_REMEDY}"
         yield Issue(IssueKind.FOREIGN_FILE, path, text)
     elif record.role is Role.SYMLINK:

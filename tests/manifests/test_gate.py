@@ -63,6 +63,18 @@ def test_one_bad_file_refuses_the_path(path: str, content: str | bytes, kind: st
     assert dict(refused.files) == {}
 
 
+def test_what_a_target_of_a_folder_below_left_behind_refuses_nothing() -> None:
+    """B06, B08, N01: a wider target takes over where a narrower one is gone; a nested ignore file that
+    somebody wrote patterns into refuses as ever.
+    """
+    left = {f"app/{path}": data for path, data in plan({}, config_map("menu")).files.items() if data}
+    assert "app/.gittargetignore" in left
+    assert check(scan(left)) == ()
+    ours = left["app/.gittargetignore"]
+    assert kinds({"app/.gittargetignore": ours + b"*.sh\n"}) == ["foreign-file"]
+    assert kinds({"app/other.txt": ours}) == ["foreign-file"]
+
+
 @pytest.mark.parametrize(
     "files",
     [
