@@ -86,3 +86,5 @@ class StreamBoard:
                 log.debug("stream record waits: %s", error)
                 self._dirty.add(scope)
                 await asyncio.sleep(self._retry)
+            except Exception:
+                log.exception("stream record of %s: a bug; it is written when it changes", scope)
