@@ -120,6 +120,9 @@ class _Loop(bootsteps.StartStopStep):
             except (TransientError, OperationalError, OSError) as error:
                 logger.warning("%s: waiting for the broker", self.label, extra={"error": str(error)})
                 stop.wait(1.0)
+            except Exception:
+                logger.exception("%s: a bug; it starts again", self.label)
+                stop.wait(1.0)
 
     def _run(self, consumer: Any, stop: threading.Event) -> None:
         raise NotImplementedError

@@ -171,3 +171,7 @@ def _project(controllers: ControllerRuntime, ended: threading.Event) -> None:
                     "history rows could not be written, this is repeated", extra={"detail": detail}
                 )
             ended.wait(PROJECT_RETRY_SECONDS)
+        except Exception:
+            if _UNWRITTEN.left("bug"):
+                logger.exception("history rows could not be written: a bug; this is repeated")
+            ended.wait(PROJECT_RETRY_SECONDS)

@@ -68,6 +68,28 @@ def test_a_lost_message_is_sent_again(world: World, monkeypatch: pytest.MonkeyPa
     assert set(broker.sent) == {f"branch.{world.branch.id}"}
 
 
+def test_a_bug_does_not_end_the_dispatcher(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """J10: a worker that dispatches nothing any more would leave every branch unwritten, and nothing told."""
+    problems = [RuntimeError("odd")]
+
+    def opened() -> Any:
+        if problems:
+            raise problems.pop()
+        return world.store
+
+    monkeypatch.setattr(wiring, "store", opened)
+    broker, step = Broker(), DispatchStep(None)
+    world.event("a", "1")
+    step.start(broker)
+    try:
+        until(lambda: bool(broker.sent))
+    finally:
+        step.stop(broker)
+    assert [record.levelname for record in caplog.records if "a bug" in record.getMessage()] == ["ERROR"]
+
+
 def test_a_worker_shows_what_waits_on_every_branch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on one that another worker writes now: what it showed of a branch before does not stay."""
     monkeypatch.setattr(wiring, "store", lambda: world.store)

@@ -39,3 +39,25 @@ def test_a_database_of_an_older_version_is_told_with_what_to_do(
     assert str(error) in detail
     assert ("prepare_database" in detail) == remedy
     assert isinstance(error, ReverserError) != remedy
+
+
+@pytest.mark.django_db  # its connection, opened by whoever came before, is looked after
+def test_a_bug_does_not_end_the_history(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread goes on with the next rows, and the log tells a bounded number of times."""
+    ended, tries = threading.Event(), 0
+
+    def flush() -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 4:
+            ended.set()
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr(watchprocess, "PROJECT_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(watchprocess, "_UNWRITTEN", Sparing(lines=2, seconds=60, clock=lambda: 0.0))
+    controllers = SimpleNamespace(leading=True, projection=SimpleNamespace(flush=flush))
+    watchprocess._project(cast(Any, controllers), ended)
+    lines = [record for record in caplog.records if "history rows" in record.getMessage()]
+    assert [record.levelname for record in lines] == ["ERROR", "ERROR"]
