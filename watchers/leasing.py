@@ -32,8 +32,8 @@ _OUTAGE = Sparing(lines=2, seconds=60)
 class Holder(Protocol):
     """What runs for the targets that are held."""
 
-    def took(self, uid: str, fence: Fence) -> None:
-        """This process holds the lease of a target now."""
+    def took(self, uid: str, fence: Fence) -> bool:
+        """This process holds the lease of a target now; False when the target has gone meanwhile."""
         ...
 
     def renewed(self, uid: str, fence: Fence) -> None:
@@ -199,9 +199,12 @@ class LeaseManager:
             if uid in self._leaving:
                 continue
             fence = await self._acquire(uid)
-            if fence is not None:
+            if fence is None:
+                continue
+            if self._holder.took(uid, fence):
                 self._held[uid] = fence
-                self._holder.took(uid, fence)
+            else:
+                await self._release(uid, fence)
 
     def _leave(self, uid: str, *, drain: bool) -> None:
         """Stops a target, and gives its lease back once it has stopped."""

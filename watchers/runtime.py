@@ -228,15 +228,16 @@ class WatcherRuntime:
                 return runner
         return None
 
-    def took(self, uid: str, fence: Fence) -> None:
-        """A target is held here now."""
+    def took(self, uid: str, fence: Fence) -> bool:
+        """A target is held here now; False when it has gone meanwhile."""
         target = self.kinds.targets.get(uid)
         if target is None:
-            return
+            return False
         log.info("watching for GitTarget %s", target.meta.key)
         runner = TargetRunner(self._env, target, fence, on_lost=self._on_lost)
         self._runners[uid] = runner
         runner.start()
+        return True
 
     def renewed(self, uid: str, fence: Fence) -> None:
         """Nobody else held the lease in between: continue under its new number."""

@@ -81,8 +81,8 @@ class SlowHolder:
         self.may_stop = asyncio.Event()
         self.stopped: list[str] = []
 
-    def took(self, uid: str, fence: Fence) -> None:
-        pass
+    def took(self, uid: str, fence: Fence) -> bool:
+        return True
 
     def renewed(self, uid: str, fence: Fence) -> None:
         pass
@@ -225,8 +225,9 @@ class Noting(SlowHolder):
         self.fences: list[Fence] = []
         self.drained: list[bool] = []
 
-    def took(self, uid: str, fence: Fence) -> None:
+    def took(self, uid: str, fence: Fence) -> bool:
         self.fences.append(fence)
+        return True
 
     def renewed(self, uid: str, fence: Fence) -> None:
         self.fences.append(fence)
@@ -273,6 +274,28 @@ async def test_a_lease_that_ran_out(async_store: AsyncStore, taken: bool) -> Non
         first, second = holder.fences
         assert second.number > first.number
         assert await async_store.lease_holders(LeaseKind.TARGET) == {"t": "me"}
+    await end([running])
+
+
+async def test_a_target_that_goes_while_its_lease_is_taken(async_store: AsyncStore) -> None:
+    """J2: it may be back before the next look, so no lease is kept for which nothing was started."""
+
+    class Blinking(Noting):
+        """Misses the target at its first coming."""
+
+        def took(self, uid: str, fence: Fence) -> bool:
+            return super().took(uid, fence) and len(self.fences) > 1
+
+    holder = Blinking()
+    manager = LeaseManager(async_store, holder, lambda: {"t"}, ident="me", timing=replace(FAST, claim=0.01))
+    running = asyncio.create_task(manager.run())
+
+    async def started() -> bool:
+        return manager.held == ("t",)
+
+    await eventually(started, "it is started when it is back")
+    first, second = holder.fences
+    assert second.number > first.number
     await end([running])
 
 
