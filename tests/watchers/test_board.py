@@ -45,5 +45,5 @@ async def test_a_record_that_cannot_be_written_holds_no_other_up(caplog: pytest.
         return len(store.dropped) == len(SCOPES) - 1
 
     await eventually(written, "the others are written")
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert [record.levelname for record in caplog.records if "a bug" in record.getMessage()] == ["ERROR"]
     await end([writing])
