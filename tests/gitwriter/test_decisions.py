@@ -91,8 +91,9 @@ def test_folders_inside_each_other_see_what_the_other_did(world: World) -> None:
     inner.event("a", "1")
     world.event("b", "1")
     shutdown_write(world)
-    assert manifests(world) == ["live/sub/shop/configmaps/a.yaml"]
-    assert (outcomes(world)[-1].kind, outcomes(world)[-1].target) == (OutcomeKind.REFUSED, world.target)
+    seen = "b.yaml goes beside the a.yaml that it sees there"
+    assert manifests(world) == [f"live/sub/shop/configmaps/{name}.yaml" for name in "ab"], seen
+    assert (outcomes(world)[-1].kind, outcomes(world)[-1].target) == (OutcomeKind.PUSHED, world.target)
     assert world.pending() == 0
 
 
