@@ -22,7 +22,7 @@ from gitwriter.outcomes import Built, Written, author_kind, settlement_of
 from gitwriter.readmitted import write_verdict
 from gitwriter.skips import follow, newly
 from gitwriter.units import Work, sweep_of
-from gitwriter.verdicts import obstacle_verdict, verdict_of
+from gitwriter.verdicts import contents_of, obstacle_verdict, verdict_of
 from gitwriter.windows import Unit
 from reverser.errors import LostRace, RemoteRejected, ReverserError
 from reverser.sparing import Sparing
@@ -107,13 +107,21 @@ class Attempt:
                 edges.shelf.note_direct(edges.repository, root=root, commit=progress.start)
         return len(made)
 
-    def rescan(self, root: str, base: Base) -> PathVerdict:
-        """The verdict on a target's folder as it is on the remote now; writes nothing."""
-        builder = Builder(self._edges, Progress(base=base.start, start=base.start))
+    def rescan(self, root: str, base: Base, *, before: PathVerdict | None = None) -> PathVerdict:
+        """The verdict on a target's folder as it is on the remote now; writes nothing.
+
+        ``before`` is the refusal that stands while the folder is as it was, though its structure is fine.
+        """
+        progress = Progress(base=base.start, start=base.start)
+        builder = Builder(self._edges, progress)
         obstacle = builder.obstacle_on(root)
         if obstacle is not None:
             return obstacle_verdict(obstacle, now_ms=self._store.time_ms())
-        return verdict_of(builder.look(root), now_ms=self._store.time_ms())
+        inventory, now = builder.look(root).seen_from(progress.trees[root]), self._store.time_ms()
+        verdict = verdict_of(inventory, now_ms=now)
+        if verdict.accepted and before is not None and before.contents == contents_of(inventory):
+            return replace(before, checked_ms=now)
+        return verdict
 
     def _note_kept(self, built: Sequence[Written]) -> None:
         """Documents that the prune mode keeps, noted before the push: see ``reverser.store.kept``."""

@@ -28,7 +28,7 @@ from gitwriter.outcomes import PATH_REFUSED, Built, Written, refusal_of, void_of
 from gitwriter.targettree import CommitTree, join_path
 from gitwriter.unchanged import Comparison
 from gitwriter.units import Work, attach_of, sweep_of, sweep_work, window_work
-from gitwriter.verdicts import obstacle_verdict, refused_verdict
+from gitwriter.verdicts import contents_of, obstacle_verdict, refused_verdict
 from gitwriter.windows import ClosedWindow, Unit, paths_overlap
 from reverser.errors import LostRace, RefusedError, StalledError
 from reverser.sparing import Sparing
@@ -134,7 +134,8 @@ class Builder:
             return
         plan = self._plan(unit, work, inventory, policy=policy, root=root)
         if plan.refused:
-            self._refuse_path(unit, refused_verdict(plan.issues, now_ms=self._store.time_ms()))
+            now, contents = self._store.time_ms(), contents_of(plan.inventory)
+            self._refuse_path(unit, refused_verdict(plan.issues, now_ms=now, contents=contents))
             return
         comparison.remember(plan.results, plan.after())
         if not plan.files:

@@ -17,6 +17,9 @@ from reverser.store import Store
 logger = logging.getLogger(__name__)
 
 REMOTE_CHECK_SECONDS = 10.0
+LOOKS_AT_THE_SAME = 4
+"""Looks at an unchanged folder, five minutes with their pauses, before what was refused is tried again: a
+build may have been too slow that once, or the target has another setting."""
 
 OpenAttempt = Callable[[], AbstractContextManager[Attempt | None]]
 """Opens the clone of the branch for an attempt; None where its provider is gone."""
@@ -86,9 +89,11 @@ class Rescanner:
                 return
             base, _settled = attempt.prepare([])
             for uid, path in refused.items():
-                verdict = attempt.rescan(path, base)
+                looks = self._memory.rescans.get(uid, 0)
+                before = self._store.read_path_verdict(uid) if looks < LOOKS_AT_THE_SAME else None
+                verdict = attempt.rescan(path, base, before=before)
                 write_verdict(self._store, uid, verdict)
-                self._memory.rescans[uid] = self._memory.rescans.get(uid, 0) + 1
+                self._memory.rescans[uid] = looks + 1
                 if verdict.accepted:
                     logger.info("a refused folder is accepted now", extra={"target": uid, "path": path})
                     self._memory.rescans.pop(uid)

@@ -363,6 +363,8 @@ class PathVerdict:
     checked_ms: int = 0
     remarks: tuple[str, ...] = ()
     """Remarks on an accepted folder."""
+    contents: str = ""
+    """A digest of the folder that was refused; see ``gitwriter.verdicts.contents_of``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from gitwriter.attempt import Attempt
 from gitwriter.backoff import rescan_delay, stalled_delay, transient_delay
 from gitwriter.base import Base
 from gitwriter.health import BLOCKED_RECHECK_SECONDS
+from gitwriter.rescan import LOOKS_AT_THE_SAME
 from gitwriter.windows import Unit
 from gitwriter.writer import CLOSED_GATE_RECHECK_MS, PUSH_COOLDOWN_MS
 from reverser.config import load_config
 from reverser.store import Store, keys
 from reverser.store.model import AttachEntry, Gate, OutcomeKind, StreamRecord, StreamState, TypeRef
+from tests.manifests.folder import manifest
 
 from .conftest import PREFIX, World
 from .test_decisions import outcomes
@@ -370,6 +373,59 @@ def test_a_rescan_frees_nothing_too_early(world: World, monkeypatch: pytest.Monk
     assert world.store.read_marks(world.target.uid)[world.scope()].parked_reason == "path-refused"
     verdict = world.store.read_path_verdict(world.target.uid)
     assert verdict is not None and not verdict.accepted
+
+
+@pytest.mark.parametrize(
+    ("files", "cure"),
+    [
+        (
+            {
+                "live/c.yaml": manifest("ConfigMap", "c", "shop", data={"v": "1"}),
+                "live/kustomization.yaml": "resources: [c.yaml]\nreplicas: [{name: till, count: 2}]\n",
+            },
+            ("live/kustomization.yaml", "resources: [c.yaml]\n"),
+        ),
+        ({"live/.gittargetignore": "shop/\n"}, ("live/.gittargetignore", "depot/\n")),
+    ],
+    ids=["a build that fails", "a place that is hidden"],
+)
+def test_what_only_a_plan_finds_out_is_not_accepted_by_a_scan(
+    world: World, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], cure: tuple[str, str]
+) -> None:
+    """N03, N05: a refused folder does not turn accepted and refused again, its types read anew each time,
+    while nobody has touched it; it is free once somebody has, and tried all the same after some looks.
+    """
+    monkeypatch.setattr("gitwriter.rescan.rescan_delay", lambda tries: 0.0)
+    for path, text in files.items():
+        seed(world, path, text)
+
+    def parked() -> str:
+        return world.store.read_marks(world.target.uid)[world.scope()].parked_reason
+
+    def refuse() -> None:
+        world.event("c", str(time.monotonic_ns()))
+        shutdown_write(world)
+        restart(world)
+        verdict = world.store.read_path_verdict(world.target.uid)
+        assert verdict is not None and not verdict.accepted
+        assert parked() == "path-refused"
+
+    refuse()
+    for _ in range(LOOKS_AT_THE_SAME):
+        world.write()
+        verdict = world.store.read_path_verdict(world.target.uid)
+        assert verdict is not None and not verdict.accepted
+        assert parked() == "path-refused"
+    world.write()
+    assert parked() == ""
+    refuse()
+    world.write()
+    assert parked() == "path-refused"
+    seed(world, *cure)
+    world.write()
+    verdict = world.store.read_path_verdict(world.target.uid)
+    assert verdict is not None and verdict.accepted
+    assert parked() == ""
 
 
 def test_an_attempt_holds_a_bounded_part_in_memory(
