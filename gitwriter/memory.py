@@ -25,6 +25,8 @@ class BranchMemory:
     """Monotonic clock, seconds; nothing is attempted before."""
     offenders: dict[str, float] = field(default_factory=dict)
     """Windows that the remote's policy refuses: boundary id to when each is tried again (monotonic clock)."""
+    replaced: set[str] = field(default_factory=set)
+    """Those of them for which a replay was asked, because what follows was tried in their place."""
     refusals: int = 0
     """Refusals by policy in a row."""
     rescans: dict[str, int] = field(default_factory=dict)

@@ -25,16 +25,18 @@ from gitwriter.git.repository import BareRepository
 from gitwriter.health import HealthRecorder
 from gitwriter.lease import BranchLease
 from gitwriter.memory import BranchMemory
-from gitwriter.outcomes import retired_together, retirement_of, simple_settlement
+from gitwriter.outcomes import refusal_of, retired_together, retirement_of, simple_settlement
 from gitwriter.rescan import Rescanner
 from gitwriter.sources import Sources
 from gitwriter.targettree import InventoryShelf
+from gitwriter.units import scopes_of
 from gitwriter.windows import (
     Plan,
     SweepUnit,
     TargetSettings,
     Unit,
     displaced_by,
+    instead_of,
     passable,
     plan_windows,
 )
@@ -181,6 +183,7 @@ class BranchWriter:
         clock = time.monotonic()
         alive = {unit.boundary.id for unit in plan.closed}
         memory.offenders = {key: at for key, at in memory.offenders.items() if key in alive}
+        memory.replaced &= alive
         waiting = {key for key, at in memory.offenders.items() if at > clock}
         waiting |= {unit.boundary.id for unit in plan.closed if unit.boundary.target.uid in closed_gates}
         held = 0.0 if certain.held_until is None else (certain.held_until - now) / 1000
@@ -240,7 +243,8 @@ class BranchWriter:
 
     def _attempt(self, closed: Sequence[Unit], provider: GitProvider | None) -> None:
         """One attempt over the units that may go; a refused push is isolated to its offenders (J18)."""
-        units = self._drop_displaced(closed)[:UNITS_PER_PUSH]
+        alive = self._drop_displaced(closed)
+        units, later = alive[:UNITS_PER_PUSH], alive[UNITS_PER_PUSH:]
         if provider is None:
             for unit in units:
                 detail = f"GitProvider {self._branch.namespace}/{self._branch.provider} no longer exists"
@@ -254,22 +258,26 @@ class BranchWriter:
             try:
                 attempt.write(units, base)
             except RemoteRejected as refusal:
-                self._isolate(attempt, units, refusal)
+                self._isolate(attempt, units, later, refusal)
             else:
                 for done in (*settled, *(unit.boundary.id for unit in units)):
                     self._memory.offenders.pop(done, None)
             repository.maintenance()
         self._health.healthy()
 
-    def _isolate(self, attempt: Attempt, units: Sequence[Unit], refusal: RemoteRejected) -> None:
-        """Push window by window. Offenders wait, and with them whatever shares their folders (J17); when none
-        of the first ones gets through, the rest is not tried: the remote refuses the branch."""
+    def _isolate(
+        self, attempt: Attempt, units: Sequence[Unit], later: Sequence[Unit], refusal: RemoteRejected
+    ) -> None:
+        """Push window by window. Offenders wait, and with them whatever shares their folders (J17), unless
+        that can go in their place; when none of the first ones gets through, the rest is not tried: the
+        remote refuses the branch."""
         delay = stalled_delay(self._memory.refusals)
         again = time.monotonic() + delay
         refused: set[str] = set()
+        gone: set[str] = set()
         passed = False
         for unit in units:
-            if unit not in passable(units, refused):
+            if unit.boundary.id in gone or unit not in passable(units, refused):
                 continue
             if len(units) == 1 or (len(refused) >= REFUSED_BEFORE_GIVING_UP and not passed):
                 refused.add(unit.boundary.id)
@@ -281,8 +289,15 @@ class BranchWriter:
                     passed = True
                 self._memory.offenders.pop(unit.boundary.id, None)
             except RemoteRejected as error:
-                refused.add(unit.boundary.id)
                 refusal = error
+                instead = self._replace(attempt, unit, (*units, *later), error)
+                if instead:
+                    gone |= instead
+                    passed = True
+                else:
+                    refused.add(unit.boundary.id)
+        if not refused:
+            return
         self._memory.offenders.update(dict.fromkeys(refused, again))
         self._memory.refusals += 1
         self._health.note_failure(
@@ -292,6 +307,43 @@ class BranchWriter:
             delay=delay,
             now=self._store.time_ms(),
         )
+
+    def _replace(
+        self, attempt: Attempt, offender: Unit, units: Sequence[Unit], refusal: RemoteRejected
+    ) -> set[str]:
+        """Push, in place of a unit that the remote refuses alone, what follows and changes its objects again;
+        where that passes the unit is given up, and what else was in it is replayed. A remote that looks into
+        every commit would never let the correction pass on top of what it corrects. Returns the boundary ids
+        of what went, the unit's own included; empty where it is kept.
+
+        The replay is asked for before: whatever happens between the push and the settlement, it comes last.
+        """
+        instead = instead_of(offender, units)[:UNITS_PER_PUSH]
+        if not instead:
+            return set()
+        key, target = offender.boundary.id, offender.boundary.target
+        if key not in self._memory.replaced:
+            self._memory.replaced.add(key)
+            self._store.raise_wanted(scopes_of(offender))
+        base, settled = attempt.prepare(instead)
+        try:
+            attempt.write([unit for unit in instead if unit.boundary.id not in settled], base)
+        except RemoteRejected:
+            return set()
+        logger.warning(
+            "a refused window is given up, later changes went in its place",
+            extra={
+                "branch": str(self._branch),
+                "target": f"{target.namespace}/{target.name}",
+                "reason": refusal.reason,
+                "detail": str(refusal),
+            },
+        )
+        self._settle(refusal_of(offender, branch=self._branch, reason=refusal.reason, detail=str(refusal)))
+        gone = {key, *(unit.boundary.id for unit in instead)}
+        for done in gone:
+            self._memory.offenders.pop(done, None)
+        return gone
 
     def _drop_displaced(self, units: Sequence[Unit]) -> list[Unit]:
         """Settle what a successor's first sweep makes obsolete (J17)."""

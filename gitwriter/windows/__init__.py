@@ -1,6 +1,6 @@
 """Commit windows, computed from the journal: ``plan_windows`` and the order in which its units may go."""
 
-from gitwriter.windows.order import displaced_by, passable, paths_overlap
+from gitwriter.windows.order import displaced_by, instead_of, passable, paths_overlap
 from gitwriter.windows.plan import (
     AttachDue,
     ClosedWindow,
@@ -23,6 +23,7 @@ __all__ = [
     "TargetSettings",
     "Unit",
     "displaced_by",
+    "instead_of",
     "passable",
     "paths_overlap",
     "plan_windows",

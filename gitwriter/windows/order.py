@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from gitwriter.windows.plan import SweepUnit, Unit
+from gitwriter.windows.plan import ClosedWindow, SweepUnit, Unit
+from reverser.store.model import Scope
 
 
 def paths_overlap(one: str, other: str) -> bool:
@@ -52,3 +53,43 @@ def displaced_by(sweep: SweepUnit, units: Iterable[Unit]) -> list[Unit]:
         if same and unit.boundary.target.uid != sweep.boundary.target.uid:
             out.append(unit)
     return out
+
+
+def instead_of(offender: Unit, units: Sequence[Unit]) -> list[Unit]:
+    """What may be pushed in place of a unit that the remote refuses: what follows it on its folder, up to the
+    first unit that says anew what became of something in it. Empty where nothing does.
+
+    ``units`` are in the plan's order. Nothing in front of that unit speaks of the offender's objects, so all
+    of it can be built without the offender.
+    """
+    follow: list[Unit] = []
+    ids = [unit.boundary.id for unit in units]
+    if offender.boundary.id not in ids:
+        return follow
+    for unit in units[ids.index(offender.boundary.id) + 1 :]:
+        if not paths_overlap(_path(unit), _path(offender)):
+            continue
+        if unit.boundary.target.uid != offender.boundary.target.uid:
+            break
+        follow.append(unit)
+        if _says_anew(unit, offender):
+            return follow
+    return []
+
+
+def _says_anew(unit: Unit, earlier: Unit) -> bool:
+    """Whether ``unit`` holds a later state of something that ``earlier`` holds, too."""
+    if isinstance(unit, ClosedWindow) and isinstance(earlier, ClosedWindow):
+        return not _objects(unit).isdisjoint(_objects(earlier))
+    return not _scopes(unit).isdisjoint(_scopes(earlier))
+
+
+def _objects(window: ClosedWindow) -> set[tuple[str, str, str]]:
+    refs = [folded.event.object for folded in window.events]
+    return {(ref.type.group_resource, ref.namespace, ref.name) for ref in refs}
+
+
+def _scopes(unit: Unit) -> set[Scope]:
+    if isinstance(unit, SweepUnit):
+        return {unit.sweep.scope}
+    return {folded.event.scope for folded in unit.events}

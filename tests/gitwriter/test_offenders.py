@@ -138,3 +138,87 @@ def test_an_offender_that_is_retired_clears_the_branch(world: World, tmp_path: P
     assert [item.kind for item in retired] == [OutcomeKind.RETIRED]
     health = world.store.read_branch_health(world.branch)
     assert health is not None and health.ok
+
+
+EACH_COMMIT = (
+    "read old new ref\n"
+    "for commit in $(git rev-list $new $(git for-each-ref --format='^%(objectname)')); do\n"
+    'git grep -q FORBIDDEN $commit && { echo "secret in $commit" >&2; exit 1; }\ndone\nexit 0'
+)
+"""A remote that looks into every commit of a push."""
+
+
+def again(world: World) -> None:
+    """A run of the same process with every pause over."""
+    memory = world.memory
+    memory.offenders = dict.fromkeys(memory.offenders, 0.0)
+    shutdown_write(world)
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_correction_goes_in_place_of_what_every_commit_is_scanned_for(world: World, between: bool) -> None:
+    """Pain 92: a later fix on top would be refused with the commit below it. It goes without that, in order
+    with what stands between; what else the refused commit held is replayed, and its end is on record."""
+    hook(world, EACH_COMMIT)
+    world.event("fine", "1")
+    world.set_window("60s")
+    shutdown_write(world)
+    world.event("bad", "FORBIDDEN", author="alice")
+    world.event("beside", "1", author="alice")
+    shutdown_write(world)
+    assert (len(world.subjects()), world.pending()) == (1, 2)
+    if between:
+        world.event("other", "1", author="bob")
+    world.event("bad", "mended", author="carol")
+    again(world)
+    assert [commit.author.split()[0] for commit in world.git.log()][:-1] == ["carol", "bob"][: 1 + between]
+    assert world.git.read("live/shop/configmaps/bad.yaml").endswith(b"v: mended\n")
+    assert (world.pending(), world.memory.offenders) == (0, {})
+    (given_up,) = [item for item in outcomes(world) if item.kind is OutcomeKind.REFUSED]
+    assert (given_up.author and given_up.author.username, given_up.reason) == ("alice", "PushRejected")
+    assert "secret in" in given_up.detail
+    assert world.store.read_marks(world.target.uid)[world.scope()].needs_replay
+    health = world.store.read_branch_health(world.branch)
+    assert health is not None and health.ok
+    world.sweep({"fine": "1", "bad": "mended", "beside": "1"} | ({"other": "1"} if between else {}))
+    shutdown_write(world)
+    assert world.git.read("live/shop/configmaps/beside.yaml").endswith(b'v: "1"\n')
+
+
+@pytest.mark.parametrize("seen", ["deletion", "replay", "change after a refused replay"])
+def test_whatever_takes_the_refused_state_back_lets_the_branch_go_on(world: World, seen: str) -> None:
+    """Pain 92: also where nothing of the object is left to be pushed, and where replays show it."""
+    hook(world, EACH_COMMIT)
+    world.event("fine", "1")
+    shutdown_write(world)
+    if seen == "change after a refused replay":
+        world.sweep({"fine": "1", "bad": "FORBIDDEN"})
+    else:
+        world.event("bad", "FORBIDDEN")
+    shutdown_write(world)
+    if seen == "deletion":
+        world.event("bad", None)
+    elif seen == "replay":
+        world.sweep({"fine": "1", "bad": "mended"})
+    else:
+        world.event("bad", "mended")
+    again(world)
+    assert (world.pending(), world.memory.offenders) == (0, {})
+    assert (b"mended" in (world.git.read("live/shop/configmaps/bad.yaml") or b"")) is (seen != "deletion")
+
+
+def test_a_remote_that_refuses_everything_loses_no_window(world: World) -> None:
+    """J18: what changes again and again while a branch is protected is kept, commit by commit; a replay is
+    asked for once."""
+    hook(world, "exit 1")
+    for value in "123":
+        world.event("a", value)
+    shutdown_write(world)
+    wanted = world.store.read_marks(world.target.uid)[world.scope()].wanted
+    again(world)
+    assert world.store.read_marks(world.target.uid)[world.scope()].wanted == wanted == 1
+    assert world.pending() == 3
+    hook(world, "exit 0")
+    again(world)
+    assert (len(world.subjects()), world.pending()) == (3, 0)
+    assert not [item for item in outcomes(world) if item.kind is OutcomeKind.REFUSED]

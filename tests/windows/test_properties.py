@@ -8,7 +8,15 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitwriter.windows import ClosedWindow, Plan, SweepUnit, displaced_by, passable, paths_overlap
+from gitwriter.windows import (
+    ClosedWindow,
+    Plan,
+    SweepUnit,
+    displaced_by,
+    instead_of,
+    passable,
+    paths_overlap,
+)
 from reverser.store.model import (
     AttachEntry,
     Boundary,
@@ -254,3 +262,27 @@ def test_a_successors_first_sweep_displaces_what_waits_before_it():
     assert displaced_by(sweep, units) == [units[0]]
     heal = replace(sweep, sweep=replace(sweep.sweep, first=False))
     assert displaced_by(heal, units) == []
+
+
+def test_what_may_go_instead_ends_with_the_first_later_state_of_something_refused():
+    """J18, pain 92: what stands between goes with it, other folders do not; else nothing."""
+    journal = Journal()
+    journal.event(0, "alice", "x", on="a")
+    journal.event(1, "bob", "y", on="a")
+    journal.event(2, "carol", "z", on="b")
+    journal.event(3, "carol", "x", on="a")
+    journal.event(4, "bob", "x", on="a")
+    closed = journal.plan(
+        99, {target: replace(found, path=target) for target, found in known(window=0).items()}
+    )
+    units = [
+        replace(unit, boundary=replace(unit.boundary, frozen=frozen(unit.boundary.target.uid)))
+        for unit in closed.closed
+    ]
+    x, y, z, again, last = units
+    assert instead_of(x, units) == [y, again]
+    assert instead_of(again, units) == [last]
+    assert instead_of(y, units) == instead_of(z, units) == instead_of(last, units) == []
+    assert instead_of(x, units[1:]) == []
+    stranger = replace(y, boundary=replace(y.boundary, target=z.boundary.target))
+    assert instead_of(x, [x, stranger, again]) == [], "a folder that two targets write keeps its order"
