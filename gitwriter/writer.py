@@ -273,8 +273,7 @@ class BranchWriter:
         remote refuses the branch."""
         delay = stalled_delay(self._memory.refusals)
         again = time.monotonic() + delay
-        refused: set[str] = set()
-        gone: set[str] = set()
+        before, refused, gone = set(self._memory.offenders), set[str](), set[str]()
         passed = False
         for unit in units:
             if unit.boundary.id in gone or unit not in passable(units, refused):
@@ -290,7 +289,9 @@ class BranchWriter:
                 self._memory.offenders.pop(unit.boundary.id, None)
             except RemoteRejected as error:
                 refusal = error
-                instead = self._replace(attempt, unit, (*units, *later), error)
+                # What is refused once may pass the next time; only what is refused again is given up.
+                known = unit.boundary.id in before
+                instead = self._replace(attempt, unit, (*units, *later), error) if known else None
                 if instead:
                     gone |= instead
                     passed = True
@@ -311,7 +312,7 @@ class BranchWriter:
     def _replace(
         self, attempt: Attempt, offender: Unit, units: Sequence[Unit], refusal: RemoteRejected
     ) -> set[str]:
-        """Push, in place of a unit that the remote refuses alone, what follows and changes its objects again;
+        """Push, in place of a unit that the remote refuses again, what follows and changes its objects again;
         where that passes the unit is given up, and what else was in it is replayed. A remote that looks into
         every commit would never let the correction pass on top of what it corrects. Returns the boundary ids
         of what went, the unit's own included; empty where it is kept.

@@ -7,9 +7,11 @@ the other. Two targets on one folder (a re-created target, say) must go in order
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from gitwriter.windows.plan import ClosedWindow, SweepUnit, Unit
-from reverser.store.model import Scope
+from reverser.kinds.model import PruneMode
+from reverser.store.model import Operation, Scope
 
 
 def paths_overlap(one: str, other: str) -> bool:
@@ -57,7 +59,8 @@ def displaced_by(sweep: SweepUnit, units: Iterable[Unit]) -> list[Unit]:
 
 def instead_of(offender: Unit, units: Sequence[Unit]) -> list[Unit]:
     """What may be pushed in place of a unit that the remote refuses: what follows it on its folder, up to the
-    first unit that says anew what became of something in it. Empty where nothing does.
+    first unit that says anew what became of something in it. Empty where nothing does, or where the unit
+    deletes what no replay would delete.
 
     ``units`` are in the plan's order. Nothing in front of that unit speaks of the offender's objects, so all
     of it can be built without the offender.
@@ -73,7 +76,7 @@ def instead_of(offender: Unit, units: Sequence[Unit]) -> list[Unit]:
             break
         follow.append(unit)
         if _says_anew(unit, offender):
-            return follow
+            return [] if _deletes_alone(offender, follow) else follow
     return []
 
 
@@ -82,6 +85,16 @@ def _says_anew(unit: Unit, earlier: Unit) -> bool:
     if isinstance(unit, ClosedWindow) and isinstance(earlier, ClosedWindow):
         return not _objects(unit).isdisjoint(_objects(earlier))
     return not _scopes(unit).isdisjoint(_scopes(earlier))
+
+
+def _deletes_alone(offender: Unit, follow: Iterable[Unit]) -> bool:
+    """Whether a deletion would be lost: no replay repeats it, and nothing that follows says more."""
+    frozen = offender.boundary.frozen
+    if isinstance(offender, SweepUnit) or frozen is None or frozen.prune != PruneMode.ON_EVENT:
+        return False
+    deletions = [folded for folded in offender.events if folded.event.operation is Operation.DELETE]
+    said = {name for unit in follow if isinstance(unit, ClosedWindow) for name in _objects(unit)}
+    return not _objects(replace(offender, events=tuple(deletions))) <= said
 
 
 def _objects(window: ClosedWindow) -> set[tuple[str, str, str]]:

@@ -214,11 +214,44 @@ def test_a_remote_that_refuses_everything_loses_no_window(world: World) -> None:
     for value in "123":
         world.event("a", value)
     shutdown_write(world)
-    wanted = world.store.read_marks(world.target.uid)[world.scope()].wanted
-    again(world)
-    assert world.store.read_marks(world.target.uid)[world.scope()].wanted == wanted == 1
-    assert world.pending() == 3
+    for _ in range(2):
+        again(world)
+        assert world.store.read_marks(world.target.uid)[world.scope()].wanted == 1
+        assert world.pending() == 3
     hook(world, "exit 0")
     again(world)
     assert (len(world.subjects()), world.pending()) == (3, 0)
     assert not [item for item in outcomes(world) if item.kind is OutcomeKind.REFUSED]
+
+
+def test_a_refusal_that_passes_by_itself_gives_nothing_up(world: World) -> None:
+    """J18: a correction that waits already goes in place of nothing that may pass the next time."""
+    hook(world, EACH_COMMIT)
+    world.event("a", "FORBIDDEN")
+    world.event("a", "2")
+    shutdown_write(world)
+    assert (world.subjects(), world.pending()) == ([], 2)
+    hook(world, "exit 0")
+    again(world)
+    assert (len(world.subjects()), world.pending()) == (2, 0)
+
+
+@pytest.mark.parametrize("mode", ["Always", "OnEvent"])
+def test_a_deletion_that_no_replay_repeats_is_not_given_up(world: World, mode: str) -> None:
+    """J18: where only live deletions delete, the refused window holds the only word of one."""
+    world.cluster.objects[f"{PREFIX}/gittargets/gt"]["spec"]["prune"] = {"mode": mode}
+    hook(world, EACH_COMMIT)
+    world.event("old", "1")
+    world.set_window("60s")
+    shutdown_write(world)
+    world.event("old", None)
+    world.event("bad", "FORBIDDEN")
+    shutdown_write(world)
+    world.event("bad", "mended", author="carol")
+    again(world)
+    assert world.pending() == (0 if mode == "Always" else 3)
+    hook(world, "exit 0")
+    world.sweep({"bad": "mended"})
+    again(world)
+    assert world.pending() == 0
+    assert world.git.read("live/shop/configmaps/old.yaml") is None
