@@ -238,7 +238,8 @@ class BranchWriter:
             return float("inf")
         waits = [self._memory.retry_at - time.monotonic()]
         if not self._edges.stopping():
-            waits.append((record.last_push_ms + PUSH_COOLDOWN_MS - now) / 1000)
+            # a clock that was put back since the last push makes no longer wait of it
+            waits.append(min(record.last_push_ms + PUSH_COOLDOWN_MS - now, PUSH_COOLDOWN_MS) / 1000)
         return max(waits)
 
     def _attempt(self, closed: Sequence[Unit], provider: GitProvider | None) -> None:

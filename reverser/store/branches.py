@@ -45,8 +45,15 @@ def _branches(reply: Any) -> list[BranchKey]:
 
 
 def claim_due(limit: int, lease_ms: int) -> Call[list[BranchKey]]:
-    """Branches that are due now; each is handed out once per ``lease_ms`` (J10)."""
-    return Call(script="claim_due", keys=(keys.DUE, keys.BRANCHES), args=(limit, lease_ms), decode=_branches)
+    """Branches that are due now; each is handed out once per ``lease_ms`` (J10). Where the clock of Redis was
+    put back, all are due: their writers know how long they have waited.
+    """
+    return Call(
+        script="claim_due",
+        keys=(keys.DUE, keys.BRANCHES, keys.DUE_CLOCK),
+        args=(limit, lease_ms),
+        decode=_branches,
+    )
 
 
 def wake_branch(branch: BranchKey) -> Call[None]:

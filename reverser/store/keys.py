@@ -13,6 +13,7 @@ from reverser.store.model import BranchKey, LeaseKind, Scope
 ROOT = "gitops-reverser"
 
 DUE = f"{ROOT}:due:v1"
+DUE_CLOCK = f"{ROOT}:due-clock:v1"
 BRANCHES = f"{ROOT}:branches:v1"
 OUTCOMES = f"{ROOT}:outcomes:v1"
 GATES = f"{ROOT}:gates:v1"

@@ -58,17 +58,19 @@ def pause(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[int]:
     return seen
 
 
-def test_a_push_waits_for_the_cooldown(world: World) -> None:
+def test_a_push_waits_for_the_cooldown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """P1, D11: counted from the last push that succeeded; the branch is due when it is over, not before."""
+    cooldown = 600_000
+    monkeypatch.setattr("gitwriter.writer.PUSH_COOLDOWN_MS", cooldown)
     world.event("a", "1")
     world.write()
     world.event("a", "2")
     record, now = keys.branch_part(world.branch, "record"), world.store.time_ms()
-    world.redis.hset(record, "last_push", now + 600_000)
+    world.redis.hset(record, "last_push", now)
     world.write()
     assert len(world.subjects()) == world.pending() == 1
-    assert abs(world.store.read_due()[world.branch.id] - (now + 600_000 + PUSH_COOLDOWN_MS)) <= 2
-    world.redis.hset(record, "last_push", now - PUSH_COOLDOWN_MS)
+    assert abs(world.store.read_due()[world.branch.id] - (now + cooldown)) <= 2
+    world.redis.hset(record, "last_push", now - cooldown)
     world.write()
     assert (len(world.subjects()), world.pending()) == (2, 0)
 
@@ -471,3 +473,17 @@ def test_what_retires_together_is_bounded(world: World, monkeypatch: pytest.Monk
     del world.cluster.objects[f"{PREFIX}/gittargets/gt"]
     shutdown_write(world)
     assert [item.changes_total for item in outcomes(world)] == [2, 2, 1]
+
+
+def test_a_clock_that_was_put_back_makes_the_cooldown_no_longer(world: World) -> None:
+    """Q05: the last push lies an hour ahead by the clock of Redis; the next waits for the cooldown alone."""
+    world.event("a", "1")
+    world.write()
+    record = keys.branch_part(world.branch, "record")
+    world.redis.hset(record, "last_push", world.store.time_ms() + 3_600_000)
+    assert world.store.read_branch(world.branch).last_push_ms > world.store.time_ms() + 3_000_000
+    since = world.store.time_ms()
+    world.event("a", "2")
+    world.write()
+    assert world.pending() == 1
+    assert due_within(world, since, PUSH_COOLDOWN_MS + 1_000)

@@ -143,3 +143,20 @@ def test_branches_are_known_until_forgotten(world: World):
     assert world.store.known_branches() == []
     left = {key.decode() for key in world.store.client.keys("*") if BRANCH.id.encode() in key}
     assert left == {f"gitops-reverser:lease:v1:branch:{BRANCH.id}:number"}
+
+
+def test_a_clock_that_was_put_back_makes_everything_due(world: World):
+    """Q05: what is due by the earlier clock would wait for an hour; and once more a minute later, for a run
+    that had read the clock before and gave its lease back after."""
+    client, hour = world.store.client, 3_600_000
+    world.store.wake_branch(BRANCH)
+    assert world.store.claim_due(1, hour) == [BRANCH]
+    assert world.store.claim_due(1, hour) == []
+    client.hset(keys.DUE_CLOCK, "last", world.store.time_ms() + hour)
+    assert world.store.claim_due(1, hour) == [BRANCH]
+    assert world.store.claim_due(1, hour) == []
+    assert 0 < int(client.hget(keys.DUE_CLOCK, "again")) - world.store.time_ms() <= 60_000
+    client.hset(keys.DUE_CLOCK, "again", world.store.time_ms())
+    assert world.store.claim_due(1, hour) == [BRANCH]
+    assert world.store.claim_due(1, hour) == []
+    assert set(client.hkeys(keys.DUE_CLOCK)) == {b"last"}
