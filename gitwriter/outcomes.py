@@ -21,7 +21,7 @@ from gitwriter.manifests import (
     blob_id,
 )
 from gitwriter.manifests import Outcome as ChangeOutcome
-from gitwriter.skips import News, news_of
+from gitwriter.skips import News, left_out, news_of
 from gitwriter.targettree import join_path
 from gitwriter.units import (
     Item,
@@ -211,6 +211,7 @@ def settlement_of(built: Built, *, branch: BranchKey, base: str | None, arrived:
         author=unit.boundary.author,
         author_name=built.author_name,
         author_email=built.author_email,
+        detail=left_out(built.plan.results),
         close_reason=unit.boundary.reason.value,
         request_uid=unit.boundary.request_uid,
         request_namespace=request.namespace if request else "",

@@ -15,6 +15,7 @@ from reverser.store.model import Skipped, SkippedObject, group_resource
 
 MAX_KEPT = 200
 _MESSAGE_CHARS = 300
+_NAMED = 3
 _COUNTED_ONLY = frozenset(
     {
         SkipReason.CREATE_NOT_SELECTED,
@@ -46,6 +47,19 @@ def news_of(results: Sequence[ChangeResult]) -> News:
         tuple((_resource(sweep), sweep.scope_namespace) for sweep in sweeps),
         tuple(_shown(results)),
     )
+
+
+def left_out(results: Sequence[ChangeResult]) -> str:
+    """The first objects that ``results`` leave out, in a sentence; empty without any."""
+    skipped = news_of(results).skipped
+    if not skipped:
+        return ""
+    named = [
+        f"{item.resource} {'/'.join(part for part in (item.namespace, item.name) if part)} ({item.code})"
+        for item in skipped[:_NAMED]
+    ]
+    more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
+    return f"left out: {', '.join(named)}{more}; see ObjectsWritten of the GitTarget"
 
 
 def follow(before: Skipped, news: News) -> Skipped:

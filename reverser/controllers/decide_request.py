@@ -119,9 +119,12 @@ def decide_request(
 def _finished(outcome: Outcome) -> tuple[tuple[Condition, ...], Condition]:
     if outcome.kind is OutcomeKind.PUSHED and outcome.commit:
         message = f"commit {outcome.commit} is on branch '{outcome.branch.branch}'"
+        message += f"; {outcome.detail}" if outcome.detail else ""
         return done("Committed", message), condition("Pushed", TRUE, "Pushed", message)
     if outcome.kind in _BENIGN:
         reason, message = _BENIGN[outcome.kind]
+        if outcome.kind is OutcomeKind.NO_CHANGE and outcome.detail:
+            message = f"nothing was committed; {outcome.detail}"
         return done(reason, message), condition("Pushed", FALSE, reason, message)
     if outcome.kind in _FAILED:
         message = outcome.detail or _FAILED[outcome.kind]

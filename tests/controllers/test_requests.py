@@ -108,6 +108,9 @@ async def test_ends_without_a_commit(cluster: Cluster, url: str, kind: OutcomeKi
     assert "sha" not in (await cluster.get("CommitRequest", "save"))["status"]
     if kind is OutcomeKind.REFUSED:
         assert await cluster.message("CommitRequest", "save", "Ready") == "live/x.sh"
+    if kind is OutcomeKind.NO_CHANGE:
+        told = "nothing was committed; live/x.sh"
+        assert await cluster.message("CommitRequest", "save", "Ready") == told, "not that Git has it all"
 
 
 async def test_terminal_requests_are_inert(cluster: Cluster, url: str) -> None:

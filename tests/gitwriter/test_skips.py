@@ -7,10 +7,11 @@ import dataclasses
 import pytest
 
 from gitwriter.manifests import ChangeResult, Outcome, SkipReason
-from gitwriter.skips import MAX_KEPT, newly, news_of
+from gitwriter.skips import MAX_KEPT, left_out, newly, news_of
 from gitwriter.skips import follow as follow_news
-from reverser.store.model import Skipped
+from reverser.store.model import OutcomeKind, Skipped
 from tests.gitwriter.conftest import World
+from tests.gitwriter.test_decisions import outcomes
 from tests.gitwriter.test_writer import seed, shutdown_write
 from tests.manifests.folder import config_map, sweep
 
@@ -66,6 +67,16 @@ def test_only_what_a_person_can_act_on_is_kept_and_it_is_bounded() -> None:
     assert (len(found.objects), found.more) == (MAX_KEPT, 5)
 
 
+def test_what_is_left_out_in_a_sentence() -> None:
+    """I13, O15: the first three by name; what is left out by a rule's own wish is not told."""
+    assert left_out([skip("a", code=SkipReason.UPDATE_NOT_SELECTED)]) == ""
+    found = left_out([skip(name) for name in "abcd"] + [ChangeResult(config_map("e"), Outcome.UPDATED)])
+    assert found == (
+        "left out: configmaps shop/a (not-editable), configmaps shop/b (not-editable), "
+        "configmaps shop/c (not-editable) and 1 more; see ObjectsWritten of the GitTarget"
+    )
+
+
 DOUBLE = (
     "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: shop\ndata: {v: x}\ndata: {v: y}\n"
 )
@@ -89,6 +100,9 @@ def test_the_writer_records_what_it_leaves_out(world: World, caplog: pytest.LogC
     lines = [record for record in caplog.records if record.message == "an object is not written"]
     assert [record.__dict__["object"] for record in lines] == ["configmaps shop/a"]
     assert lines[0].__dict__["reason"] == "not-editable"
+    (outcome,) = outcomes(world)
+    assert outcome.kind is OutcomeKind.NO_CHANGE
+    assert outcome.detail == left_out([skip("a")])
     seed(world, "live/a.yaml", DOUBLE.replace("data: {v: x}\n", ""))
     world.event("a", "2")
     shutdown_write(world)
