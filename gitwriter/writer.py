@@ -238,8 +238,9 @@ class BranchWriter:
             return float("inf")
         waits = [self._memory.retry_at - time.monotonic()]
         if not self._edges.stopping():
-            # a clock that was put back since the last push makes no longer wait of it
-            waits.append(min(record.last_push_ms + PUSH_COOLDOWN_MS - now, PUSH_COOLDOWN_MS) / 1000)
+            left = record.last_push_ms + PUSH_COOLDOWN_MS - now
+            # Clearly more than the whole of it: the clock was put back since, and would end it too late.
+            waits.append(left / 1000 if left <= PUSH_COOLDOWN_MS + 1000 else 0.0)
         return max(waits)
 
     def _attempt(self, closed: Sequence[Unit], provider: GitProvider | None) -> None:
