@@ -99,6 +99,8 @@ class LooseObjects:
         fresh = False
         changes = dict(node.entries)
         for name, below in node.folders.items():
+            if name in changes:
+                continue  # it goes as a whole
             known = entries.get(name)
             start = known[1] if known is not None and _is_folder(known) else None
             changed = self._apply(start, below, sha256=sha256)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gitwriter.git.commits import CommitSession
@@ -61,6 +61,7 @@ def _commits(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(change_sets)
+@example([({"a/b": b""}, False), ({"a/b/c": None, "a": None}, False)])
 def test_loose_commits_are_those_of_fast_import(
     repo: BareRepository, sets: list[tuple[dict[str, bytes | None], bool]]
 ) -> None:
