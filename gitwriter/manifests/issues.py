@@ -84,8 +84,8 @@ class Diagnostic:
 
 
 def sort_issues(issues: Iterable[Issue]) -> tuple[Issue, ...]:
-    """Order by path, document, kind; each once."""
-    return tuple(sorted(set(issues), key=lambda issue: issue.sort_key))
+    """Order by path, document, kind; each once. What names a file comes before what is said of the whole."""
+    return tuple(sorted(set(issues), key=lambda issue: (issue.path == ".", issue.sort_key)))
 
 
 def refusal_message(issues: Sequence[Issue]) -> str:

@@ -267,6 +267,8 @@ def test_limits_refuse_by_name() -> None:
     many = "---\n".join(manifest("ConfigMap", f"c{n}", "a") for n in range(5))
     assert kinds({"many.yaml": many}, limits=Limits(documents_per_file=4)) == ["limit-exceeded"]
     assert kinds({"a.yaml": CM}, limits=Limits(tree_bytes=10)) == ["limit-exceeded"]
+    both = check(scan({"a.yaml": CM, "big.yaml": CM + "#" * 2000}, limits=Limits(files=1, file_bytes=1000)))
+    assert [found.path for found in both] == ["big.yaml", "."], "the message names the first"
 
 
 @pytest.mark.parametrize(
