@@ -232,7 +232,7 @@ class Attempt:
                     extra={
                         "branch": str(self._branch),
                         "target": f"{target.namespace}/{target.name}",
-                        "object": " ".join((item.resource, f"{item.namespace}/{item.name}".strip("/"))),
+                        "object": item.title,
                         "reason": item.code,
                         "detail": item.message,
                     },

@@ -29,11 +29,10 @@ from gitwriter.units import (
     attach_of,
     event_bytes,
     first_ms,
-    scopes_of,
     sensitive_fields,
     sweep_of,
 )
-from gitwriter.windows import Unit
+from gitwriter.windows import Unit, scopes_of
 from reverser.store.model import (
     AttachEntry,
     Author,

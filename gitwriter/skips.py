@@ -54,12 +54,9 @@ def left_out(results: Sequence[ChangeResult]) -> str:
     skipped = news_of(results).skipped
     if not skipped:
         return ""
-    named = [
-        f"{item.resource} {'/'.join(part for part in (item.namespace, item.name) if part)} ({item.code})"
-        for item in skipped[:_NAMED]
-    ]
+    named = ", ".join(f"{item.title} ({item.code})" for item in skipped[:_NAMED])
     more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
-    return f"left out: {', '.join(named)}{more}; see ObjectsWritten of the GitTarget"
+    return f"left out: {named}{more}; see ObjectsWritten of the GitTarget"
 
 
 def follow(before: Skipped, news: News) -> Skipped:

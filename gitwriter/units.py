@@ -79,13 +79,6 @@ def first_ms(unit: Unit) -> int:
     return int(unit.boundary.entry_ids[0].split("-", 1)[0])
 
 
-def scopes_of(unit: Unit) -> tuple[Scope, ...]:
-    """The scopes whose entries a unit holds."""
-    if isinstance(unit, SweepUnit):
-        return (unit.sweep.scope,)
-    return tuple(dict.fromkeys(folded.event.scope for folded in unit.events))
-
-
 def event_bytes(unit: Unit) -> int:
     """The journal bytes of a window's events; 0 for a sweep."""
     return 0 if isinstance(unit, SweepUnit) else unit.weight

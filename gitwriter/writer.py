@@ -29,7 +29,6 @@ from gitwriter.outcomes import refusal_of, retired_together, retirement_of, simp
 from gitwriter.rescan import Rescanner
 from gitwriter.sources import Sources
 from gitwriter.targettree import InventoryShelf
-from gitwriter.units import scopes_of
 from gitwriter.windows import (
     Plan,
     SweepUnit,
@@ -39,6 +38,7 @@ from gitwriter.windows import (
     instead_of,
     passable,
     plan_windows,
+    scopes_of,
 )
 from reverser.config import Config
 from reverser.errors import LostRace, RemoteRejected, StalledError, TransientError

@@ -10,6 +10,7 @@ from gitwriter.windows.plan import (
     SweepUnit,
     TargetSettings,
     Unit,
+    scopes_of,
 )
 from gitwriter.windows.planner import plan_windows
 
@@ -27,4 +28,5 @@ __all__ = [
     "passable",
     "paths_overlap",
     "plan_windows",
+    "scopes_of",
 ]

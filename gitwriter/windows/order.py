@@ -7,11 +7,10 @@ the other. Two targets on one folder (a re-created target, say) must go in order
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
-from gitwriter.windows.plan import ClosedWindow, SweepUnit, Unit
+from gitwriter.windows.plan import ClosedWindow, SweepUnit, Unit, object_key, scopes_of
 from reverser.kinds.model import PruneMode
-from reverser.store.model import Operation, Scope
+from reverser.store.model import Operation
 
 
 def paths_overlap(one: str, other: str) -> bool:
@@ -84,7 +83,7 @@ def _says_anew(unit: Unit, earlier: Unit) -> bool:
     """Whether ``unit`` holds a later state of something that ``earlier`` holds, too."""
     if isinstance(unit, ClosedWindow) and isinstance(earlier, ClosedWindow):
         return not _objects(unit).isdisjoint(_objects(earlier))
-    return not _scopes(unit).isdisjoint(_scopes(earlier))
+    return not set(scopes_of(unit)).isdisjoint(scopes_of(earlier))
 
 
 def _deletes_alone(offender: Unit, follow: Iterable[Unit]) -> bool:
@@ -92,17 +91,10 @@ def _deletes_alone(offender: Unit, follow: Iterable[Unit]) -> bool:
     frozen = offender.boundary.frozen
     if isinstance(offender, SweepUnit) or frozen is None or frozen.prune != PruneMode.ON_EVENT:
         return False
-    deletions = [folded for folded in offender.events if folded.event.operation is Operation.DELETE]
     said = {name for unit in follow if isinstance(unit, ClosedWindow) for name in _objects(unit)}
-    return not _objects(replace(offender, events=tuple(deletions))) <= said
+    events = (folded.event for folded in offender.events)
+    return any(event.operation is Operation.DELETE and object_key(event) not in said for event in events)
 
 
 def _objects(window: ClosedWindow) -> set[tuple[str, str, str]]:
-    refs = [folded.event.object for folded in window.events]
-    return {(ref.type.group_resource, ref.namespace, ref.name) for ref in refs}
-
-
-def _scopes(unit: Unit) -> set[Scope]:
-    if isinstance(unit, SweepUnit):
-        return {unit.sweep.scope}
-    return {folded.event.scope for folded in unit.events}
+    return {object_key(folded.event) for folded in window.events}

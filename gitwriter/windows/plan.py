@@ -12,6 +12,7 @@ from reverser.store.model import (
     EventEntry,
     Frozen,
     OutcomeKind,
+    Scope,
     Stored,
     SweepEntry,
     TargetRef,
@@ -132,12 +133,24 @@ class Plan:
         return tuple(unit.boundary for unit in self.closed if not unit.finalized)
 
 
+def scopes_of(unit: Unit) -> tuple[Scope, ...]:
+    """The scopes whose entries a unit holds."""
+    if isinstance(unit, SweepUnit):
+        return (unit.sweep.scope,)
+    return tuple(dict.fromkeys(folded.event.scope for folded in unit.events))
+
+
+def object_key(event: EventEntry) -> tuple[str, str, str]:
+    """Which object an event is of, whatever version of its type: group/resource, namespace, name."""
+    ref = event.object
+    return (ref.type.group_resource, ref.namespace, ref.name)
+
+
 def fold(events: Iterable[tuple[str, EventEntry]]) -> tuple[FoldedEvent, ...]:
     """Last write wins at the position of the first, per (group/resource, namespace, name)."""
     kept: dict[tuple[str, str, str], FoldedEvent] = {}
     for ident, event in events:
-        ref = event.object
-        key = (ref.type.group_resource, ref.namespace, ref.name)
+        key = object_key(event)
         before = kept.get(key)
         kept[key] = FoldedEvent(ident, event, (*before.replaced, before.id) if before else ())
     return tuple(kept.values())

@@ -294,11 +294,7 @@ def _missing_text(missing: Sequence[NotSealed]) -> str:
 
 
 def _skip_text(found: Sequence[SkippedObject], more: int) -> str:
-    shown = (
-        f"{item.resource} {'/'.join(part for part in (item.namespace, item.name) if part)}".rstrip()
-        + f" ({item.code}: {item.message})"
-        for item in found[:SHOWN_SKIPS]
-    )
+    shown = (f"{item.title} ({item.code}: {item.message})" for item in found[:SHOWN_SKIPS])
     left = len(found) + more - SHOWN_SKIPS
     tail = f"; and {left} more" if left > 0 else ""
     return f"not written: {'; '.join(shown)}{tail}"

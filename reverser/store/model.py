@@ -380,6 +380,11 @@ class SkippedObject:
     message: str
     path: str = ""
 
+    @property
+    def title(self) -> str:
+        """The object as people read it: type, then namespace and name as far as there are any."""
+        return f"{self.resource} {'/'.join(filter(None, (self.namespace, self.name)))}".rstrip()
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:

@@ -5,14 +5,14 @@
 local now = now_ms()
 local seen = redis.call('HMGET', KEYS[3], 'last', 'again')
 local last, again = tonumber(seen[1] or '0'), tonumber(seen[2] or '0')
-local back = now < last - 1000
+local back, once_more = now < last - 1000, again > 0 and now >= again
 if back or now > last + 10000 then redis.call('HSET', KEYS[3], 'last', int(now)) end
 if back then
   redis.call('HSET', KEYS[3], 'again', int(now + 60000))
-elseif again > 0 and now >= again then
+elseif once_more then
   redis.call('HDEL', KEYS[3], 'again')
 end
-if back or (again > 0 and now >= again) then
+if back or once_more then
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. int(now), '+inf')) do
     redis.call('ZADD', KEYS[1], int(now), id)
   end
